@@ -415,6 +415,17 @@ pub trait Fdb {
         mac: Mac,
     ) -> Result<(), Error>;
 
+    /// Deletes all entries that the request describes (`ndo_fdb_del_bulk`).
+    fn delete_many(
+        &self,
+        _ctl: &mut Ctl<'_>,
+        _device: &Arc<Device>,
+        _message: &NdMsg,
+        _attrs: &Table<'_>,
+    ) -> Result<(), Error> {
+        Err(Error::new(errno::EOPNOTSUPP))
+    }
+
     /// Answers with an entry (`ndo_fdb_get`).
     fn get(
         &self,

@@ -150,12 +150,21 @@ impl Bridge {
 
     /// Arms the ageing timer (`br->gc_work`).
     fn arm(stack: &Stack, bridge: &Arc<Self>, time: u64) {
+        Self::arm_step(stack, bridge, time, fdb::Scan::default());
+    }
+
+    /// Arms the timer of one step of an ageing scan. Other work comes between the steps of a large table.
+    fn arm_step(stack: &Stack, bridge: &Arc<Self>, time: u64, mut scan: fdb::Scan) {
         let weak = Arc::downgrade(bridge);
         let job = move |cx: &mut Cx<'_>| {
             let Some(bridge) = weak.upgrade() else { return };
             if bridge.device().is_some_and(|device| device.is_up()) {
-                let wait = bridge.age(cx.stack, cx.guard, cx.now);
-                Self::arm(cx.stack, &bridge, cx.now + wait.max(10 * MILLISECOND));
+                match bridge.age(cx.stack, cx.guard, cx.now, &mut scan) {
+                    Some(wait) => {
+                        Self::arm(cx.stack, &bridge, cx.now + wait.max(10 * MILLISECOND));
+                    }
+                    None => Self::arm_step(cx.stack, &bridge, cx.now, scan),
+                }
             }
         };
         let timer = stack.arm(time, Holds::Nothing, Box::new(job));

@@ -115,6 +115,34 @@ fn an_entry_ages() {
 }
 
 #[test]
+fn a_large_table_ages_in_steps() {
+    let mut world = bridged();
+    let host = |n: u16| {
+        let [high, low] = n.to_be_bytes();
+        [2, 1, 0, 0, high, low]
+    };
+    let learn = |world: &mut World, hosts: std::ops::Range<u16>| {
+        let frames: Vec<_> = hosts.map(|n| frame(BROADCAST, host(n))).collect();
+        world.arrive("d2", &frames);
+        world.left();
+    };
+    learn(&mut world, 0..5000);
+    world.pass(200_000);
+    // Some are heard of again.
+    learn(&mut world, 0..1000);
+    world.pass(101_000);
+    let ports = |world: &mut World, n| through(world, "d1", host(n), host_mac(1)).len();
+    for n in [0, 999] {
+        assert_eq!(ports(&mut world, n), 1, "{n}");
+    }
+    for n in (1000..5000).step_by(97) {
+        assert_eq!(ports(&mut world, n), 2, "{n}");
+    }
+    world.pass(200_000);
+    assert_eq!(ports(&mut world, 999), 2);
+}
+
+#[test]
 fn flags_restrict_ports() {
     let mut world = bridged();
     flag(&mut world, "d3", ifla::brport::UNICAST_FLOOD, 0);

@@ -171,3 +171,8 @@ fn service_tags() {
 fn tags_without_filtering() {
     same_as_linux("transparent");
 }
+
+#[test]
+fn filters() {
+    same_as_linux("tc");
+}

@@ -119,6 +119,11 @@ fn bridge_vlan() {
 }
 
 #[test]
+fn bridge_flush() {
+    same_as_linux("bridge-flush");
+}
+
+#[test]
 fn bridge() {
     same_as_linux("bridge");
 }

@@ -3,12 +3,13 @@
 //!
 //! The data path looks entries up by RCU and refreshes them by relaxed stores; changes take the table's lock.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 use weir_netlink::nda::{self, ntf, nud};
 use weir_netlink::{Error, NdMsg, NdaCacheInfo, Table as Attrs, Writer, af, errno, nlm, rtm};
-use weir_sync::hash::RcuHash;
+use weir_sync::hash::{Cursor, RcuHash};
 use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Domain, Guard};
 
@@ -77,6 +78,29 @@ impl Entry {
             self.used.store(now, Relaxed);
         }
     }
+}
+
+/// The entries that one step of an ageing scan looks at.
+const STEP: usize = 1024;
+
+/// How far an ageing scan has come.
+#[derive(Default)]
+pub struct Scan {
+    at: Cursor,
+    /// The time in ns until the first of the entries seen ends.
+    soonest: Option<u64>,
+}
+
+/// What a flush removes (`struct net_bridge_fdb_flush_desc`).
+#[derive(Default)]
+struct Flush {
+    /// A VLAN id, or 0 for all.
+    vid: u16,
+    /// The number of a port, or 0 for the bridge.
+    port: Option<u16>,
+    flags: u8,
+    /// The flags that count. 0 means that all entries are removed.
+    mask: u8,
 }
 
 /// The forwarding table, by address.
@@ -250,12 +274,13 @@ impl Bridge {
         }
     }
 
-    /// Removes the learned entries of a port, or of the bridge, in a VLAN (`br_fdb_delete_by_port`).
-    pub fn forget_vlan(&self, stack: &Stack, guard: &Guard, port: u16, vid: u16) {
+    /// Removes the learned entries of ports, or of the bridge, in VLANs they have left (`br_fdb_delete_by_port`).
+    /// `left` has (number of the port, VLAN id).
+    pub fn forget_vlans(&self, stack: &Stack, guard: &Guard, left: &BTreeSet<(u16, u16)>) {
         let _made = self.table.changes.lock();
         for (_, entry) in self.table.entries.iter(guard) {
-            let is_of = entry.port() == port && entry.vid() == vid;
-            if is_of && entry.flags.load(Relaxed) & STATIC == 0 {
+            let is_learned = entry.flags.load(Relaxed) & STATIC == 0;
+            if is_learned && left.contains(&(entry.port(), entry.vid())) {
                 self.remove(stack, guard, entry);
             }
         }
@@ -285,21 +310,31 @@ impl Bridge {
         }
     }
 
-    /// Removes the entries that are too old. Returns the time in ns until the next scan (`br_fdb_cleanup`).
-    pub fn age(&self, stack: &Stack, guard: &Guard, now: u64) -> u64 {
+    /// Removes entries that are too old, in one step of a scan (`br_fdb_cleanup`). Returns the time in ns until the
+    /// next scan, or `None` if this one has not reached the end of the table.
+    pub fn age(&self, stack: &Stack, guard: &Guard, now: u64, scan: &mut Scan) -> Option<u64> {
         let limit = self.settings.ageing();
-        let mut wait = limit;
-        let _made = self.table.changes.lock();
-        for (_, entry) in self.table.entries.iter(guard) {
+        let mut entries = self.table.entries.iter_from(scan.at, guard);
+        for (_, entry) in entries.by_ref().take(STEP) {
             if entry.flags.load(Relaxed) & STATIC != 0 {
                 continue;
             }
-            match (entry.updated.load(Relaxed) + limit).checked_sub(now) {
-                None | Some(0) => self.remove(stack, guard, entry),
-                Some(left) => wait = wait.min(left),
+            let left = |entry: &Entry| (entry.updated.load(Relaxed) + limit).saturating_sub(now);
+            if left(entry) == 0 {
+                let _made = self.table.changes.lock();
+                // A frame, or a request, may have been faster.
+                let is_same = |other: &&Arc<Entry>| Arc::ptr_eq(other, entry);
+                let known = self.table.entries.get(&entry.key, guard).filter(is_same);
+                if known.is_some() && left(entry) == 0 {
+                    self.remove(stack, guard, entry);
+                }
+            } else {
+                scan.soonest = Some(left(entry).min(scan.soonest.unwrap_or(u64::MAX)));
             }
         }
-        wait
+        scan.at = entries.cursor();
+        let is_over = scan.at.is_end() || self.table.entries.is_empty(guard);
+        is_over.then(|| scan.soonest.unwrap_or(limit).min(limit))
     }
 
     /// Learns the source of a frame (`br_fdb_update`). `known` is its entry, if there is one.
@@ -349,6 +384,42 @@ impl Bridge {
         }
     }
 
+    /// Removes the entries that a flush describes (`br_fdb_flush`).
+    fn remove_matching(&self, stack: &Stack, guard: &Guard, flush: &Flush) {
+        let _made = self.table.changes.lock();
+        for (_, entry) in self.table.entries.iter(guard) {
+            let flags = entry.flags.load(Relaxed) & flush.mask;
+            let matches = (flush.vid == 0 || flush.vid == entry.vid())
+                && flush.port.is_none_or(|port| port == entry.port())
+                && (flush.mask == 0 || flags == flush.flags);
+            if matches {
+                self.remove(stack, guard, entry);
+            }
+        }
+    }
+
+    /// Returns the number of the port that a flush names by its index, or 0 for the bridge
+    /// (`__fdb_flush_validate_ifindex`).
+    fn flushed(&self, guard: &Guard, index: u32) -> Result<u16, Error> {
+        let own = self.device().ok_or_else(|| Error::new(errno::ENODEV))?;
+        let device = own.namespace(guard).device(index, guard);
+        let device = device.ok_or(Error::msg(
+            errno::ENODEV,
+            "bridge: Unknown flush device ifindex",
+        ))?;
+        let above = super::bridge_of(device, guard);
+        let text = match super::bridge_in(device) {
+            Some(_) if Arc::ptr_eq(device, &own) => return Ok(0),
+            Some(_) => "bridge: Flush bridge device does not match target bridge device",
+            None if above.is_none() => "bridge: Flush device is not a bridge or bridge port",
+            None => match self.ports.load(guard).of(device) {
+                Some(port) => return Ok(port.number),
+                None => "bridge: Port belongs to a different bridge device",
+            },
+        };
+        Err(Error::msg(errno::EINVAL, text))
+    }
+
     /// Adds or changes one entry as a request asks for it (`fdb_add_entry`).
     fn add_entry(&self, ctl: &Ctl<'_>, key: u64, (number, flags): (u16, u8)) -> Result<(), Error> {
         let (stack, guard) = (ctl.stack, ctl.guard);
@@ -383,6 +454,18 @@ impl Bridge {
         let port = port.ok_or_else(|| Error::new(errno::EINVAL))?;
         Ok(port.number)
     }
+}
+
+/// The flags by which a flush may choose entries (`FDB_FLUSH_ALLOWED_NDM_FLAGS`).
+const FLUSHED_FLAGS: u8 = ntf::USE | ntf::EXT_LEARNED | ntf::STICKY | ntf::OFFLOADED;
+
+/// Returns the flags of entries that states and flags of a request mean.
+fn flags_of(state: u16, flags: u8) -> u8 {
+    let bit = |on: bool, bit| if on { bit } else { 0 };
+    bit(state & nud::PERMANENT != 0, LOCAL)
+        | bit(state & nud::NOARP != 0, STATIC)
+        | bit(flags & ntf::USE != 0, USER)
+        | bit(flags & ntf::STICKY != 0, STICKY)
 }
 
 /// Returns the VLAN ids that a request about an address means: the one it names, or 0 and all in which the device is.
@@ -470,6 +553,49 @@ impl Fdb for Bridge {
             true => Ok(()),
             false => Err(Error::new(errno::ENOENT)),
         }
+    }
+
+    fn delete_many(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        message: &NdMsg,
+        attrs: &Attrs<'_>,
+    ) -> Result<(), Error> {
+        let (stack, guard) = (ctl.stack, ctl.guard);
+        let text = |text| Error::msg(errno::EINVAL, text);
+        let own = match super::bridge_in(device) {
+            Some(_) => None,
+            None => Some(
+                self.number_of(guard, device)
+                    .map_err(|error| error.or_msg("bridge: Device is not a bridge port"))?,
+            ),
+        };
+        let flags = message.flags & !(ntf::MASTER | ntf::SELF);
+        if flags & !FLUSHED_FLAGS != 0 {
+            return Err(text("Unsupported fdb flush ndm flag bits set"));
+        }
+        if message.state & !(nud::PERMANENT | nud::NOARP) != 0 {
+            return Err(text("Unsupported fdb flush ndm state bits set"));
+        }
+        let state_mask = attrs.u16(nda::NDM_STATE_MASK)?.unwrap_or(0);
+        let flags_mask = attrs.u8(nda::NDM_FLAGS_MASK)?.unwrap_or(0);
+        let port = match attrs.u32(nda::IFINDEX)? {
+            Some(index) => Some(self.flushed(guard, index)?),
+            None => own,
+        };
+        let flush = Flush {
+            vid: attrs.u16(nda::VLAN)?.unwrap_or(0),
+            port,
+            flags: flags_of(message.state, flags),
+            mask: flags_of(state_mask, flags_mask),
+        };
+        // No entry is offloaded or learned by others.
+        let others = ntf::EXT_LEARNED | ntf::OFFLOADED;
+        if flags & others & flags_mask == 0 {
+            self.remove_matching(stack, guard, &flush);
+        }
+        Ok(())
     }
 
     fn get(

@@ -17,6 +17,7 @@ mod wire;
 
 pub use wire::fill_spec;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -203,6 +204,8 @@ struct Change<'a> {
     per_port: bool,
     /// The bridge's group.
     own: Group,
+    /// The (number of the port, or 0 for the bridge, VLAN id) whose learned entries end.
+    left: BTreeSet<(u16, u16)>,
 }
 
 impl Change<'_> {
@@ -240,7 +243,7 @@ impl Change<'_> {
             let key = (device.address(), vid);
             self.bridge.end_own_local(stack, guard, 0, key);
         }
-        self.bridge.forget_vlan(stack, guard, 0, vid);
+        self.left.insert((0, vid));
         if self.own.pvid == vid {
             self.own.pvid = 0;
         }
@@ -281,14 +284,22 @@ impl Change<'_> {
         let (stack, guard) = self.at;
         let key = (port.device.address(), vid);
         self.bridge.end_own_local(stack, guard, port.number, key);
-        self.bridge.forget_vlan(stack, guard, port.number, vid);
+        self.left.insert((port.number, vid));
         group.remove(vid);
         self.own.put(vid);
         true
     }
 
-    fn finish(self) {
+    /// Publishes the groups, and then removes the entries of VLANs that were left.
+    fn finish(self, port: Option<(&Port, Group)>) {
         self.bridge.own_vlans.replace(self.own);
+        if let Some((port, group)) = port {
+            port.vlans.replace(group);
+        }
+        if !self.left.is_empty() {
+            let (stack, guard) = self.at;
+            self.bridge.forget_vlans(stack, guard, &self.left);
+        }
     }
 }
 
@@ -299,6 +310,7 @@ impl Bridge {
             at,
             per_port: vlans.per_port,
             own: self.own_vlans.load(at.1).clone(),
+            left: BTreeSet::new(),
         }
     }
 
@@ -316,7 +328,7 @@ impl Bridge {
             (vlans.default_pvid, 0),
             rtm::NEWVLAN,
         );
-        change.finish();
+        change.finish(None);
     }
 
     /// Puts a new port into the default VLAN (`nbp_vlan_init`).
@@ -331,8 +343,7 @@ impl Bridge {
         let _ = change.add(port, &mut group, vlans.default_pvid, DEFAULT);
         let vids = (vlans.default_pvid, 0);
         self.tell_vlans(change.at, Some(port), &group, vids, rtm::NEWVLAN);
-        change.finish();
-        port.vlans.replace(group);
+        change.finish(Some((port, group)));
     }
 
     /// Takes a port that leaves out of its VLANs (`nbp_vlan_flush`).
@@ -350,8 +361,7 @@ impl Bridge {
                 self.tell_vlans(change.at, Some(port), &group, vids, rtm::DELVLAN);
             }
         }
-        change.finish();
-        port.vlans.replace(Group::default());
+        change.finish(Some((port, Group::default())));
     }
 
     /// Checks that counters per port may be turned on or off (`br_vlan_set_stats_per_port`).
@@ -401,7 +411,7 @@ impl Bridge {
             }
             port.vlans.replace(group);
         }
-        change.finish();
+        change.finish(None);
         vlans.default_pvid = pvid;
         Ok(())
     }

@@ -5,7 +5,8 @@
 //! A link kind with its own table provides an [`Fdb`](crate::kind::Fdb). For other kinds, the table is the device's
 //! list of additional addresses (`ndo_dflt_fdb_add`). These are only reported, since the devices
 //! accept every frame. They come from requests, from groups that IP joins, and from the VLAN
-//! devices on top that are up. Not implemented: bulk deletes.
+//! devices on top that are up. Only bridges serve
+//! bulk deletes.
 
 use std::sync::Arc;
 
@@ -187,9 +188,19 @@ pub fn has_bulk(request: &Message<'_>) -> bool {
     request.header.ty == rtm::DELNEIGH && request.family() == Some(af::BRIDGE)
 }
 
-/// Handles a bulk delete, which no device kind supports.
-fn delete_many(ctl: &Ctl<'_>) -> Result<(), Error> {
-    let (message, attrs) = ctl.message.parse::<NdMsg>(&POLICY, Strictness::Liberal)?;
+/// `fdb_del_bulk_policy`
+static BULK_POLICY: Policy = policy! {
+    max nda::MAX;
+    nda::VLAN => Rule::u16(),
+    nda::IFINDEX => Rule::u32(),
+    nda::NDM_STATE_MASK => Rule::u16(),
+    nda::NDM_FLAGS_MASK => Rule::u8(),
+};
+
+/// Handles a bulk delete.
+fn delete_many(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let request = ctl.message;
+    let (message, attrs) = request.parse::<NdMsg>(&BULK_POLICY, Strictness::Strict)?;
     if message.ifindex == 0 {
         return Err(text("invalid ifindex"));
     }
@@ -200,7 +211,20 @@ fn delete_many(ctl: &Ctl<'_>) -> Result<(), Error> {
         return Err(text("FDB delete only supported for Ethernet devices"));
     }
     vid(&attrs)?;
-    Err(Error::new(errno::EOPNOTSUPP))
+    let device = device.clone();
+    let mut served = false;
+    let above = bridge_of(ctl, &message, &device);
+    let own = (message.flags & ntf::SELF != 0).then(|| device.clone());
+    for target in above.into_iter().chain(own) {
+        let fdb = target.link.fdb();
+        let fdb = fdb.ok_or_else(|| Error::new(errno::EOPNOTSUPP))?;
+        fdb.delete_many(ctl, &device, &message, &attrs)?;
+        served = true;
+    }
+    match served {
+        true => Ok(()),
+        false => Err(Error::new(errno::EOPNOTSUPP)),
+    }
 }
 
 /// Deletes an entry (`rtnl_fdb_del`).

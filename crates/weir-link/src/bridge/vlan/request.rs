@@ -96,10 +96,7 @@ impl Bridge {
             bridge::MST => Err(refuse("Multiple spanning trees are not served")),
             _ => Ok(()),
         });
-        change.finish();
-        if let Some((port, group)) = port.zip(group) {
-            port.vlans.replace(group);
-        }
+        change.finish(port.zip(group));
         done.map(|()| changed)
     }
 }
