@@ -13,6 +13,9 @@ use crate::connection::{
     Change, Counters, Create, CreateError, Event, Handle, Listener, Origin, Snapshot, Statistics,
     TcpChange, TcpInfo,
 };
+use weir_packet::Packet;
+
+use crate::headers::{Headers, family_of};
 use crate::index::Insertion;
 use crate::key::{self, Key, Secret, Words3};
 use crate::levels::Levels;
@@ -28,6 +31,8 @@ const REPLY: u32 = 1 << 31;
 const LEAST: usize = if cfg!(loom) { 4 } else { 1024 };
 /// The largest number of connections, whatever [`Setting::max`] says.
 const MOST: usize = 1 << 26;
+/// A table with fewer connections lies in the cache.
+const SMALL: u32 = 1024;
 /// The buckets that move with each new connection while the index grows.
 const STEP: usize = 8;
 /// The words of 64 entries that are searched for a connection to remove early.
@@ -297,35 +302,81 @@ impl Conntrack {
         found: &mut [Option<(Handle, Direction)>],
     ) {
         let ticks = clock::ticks(now);
+        let index = self.index.newest();
         for (tuples, found) in tuples.chunks(64).zip(found.chunks_mut(64)) {
-            let mut keys = [const { None }; 64];
+            let Some(first) = tuples.first() else { break };
+            let mut keys = [self.key(first, zone); 64];
             for (key, tuple) in keys.iter_mut().zip(tuples) {
-                let made = self.key(tuple, zone);
-                self.index.prefetch(made.hash);
-                *key = Some(made);
+                *key = self.key(tuple, zone);
+                index.prefetch(key.hash);
             }
-            for key in keys.iter().flatten() {
-                self.prefetch_entry(key.hash);
+            let keys = keys.get(..tuples.len()).unwrap_or_default();
+            for key in keys {
+                self.prefetch_entry(index.guess(key.hash));
             }
-            for (to, key) in found.iter_mut().zip(keys.iter().flatten()) {
+            for (to, key) in found.iter_mut().zip(keys) {
                 *to = self.look_up_at(key, ticks, now);
             }
         }
     }
 
-    /// Prefetches the entry that a hash probably stands for. Its bucket is in the cache.
+    /// Prefetches an entry by its number in the index.
     #[inline(always)]
-    fn prefetch_entry(&self, hash: u64) {
-        let number = self.index.guess(hash);
+    fn prefetch_entry(&self, number: Option<u32>) {
         if let Some(slot) = number.and_then(|number| self.store.slot(number & !REPLY)) {
             prefetch(std::ptr::from_ref(slot.entry));
         }
     }
 
-    /// Prefetches what a look-up of the key needs first.
-    #[inline]
-    pub(crate) fn prefetch(&self, key: &Key<'_>) {
-        self.index.prefetch(key.hash);
+    /// Prefetches what the action `ct` needs for these packets of a zone: the buckets, then the entries. Those of a new
+    /// connection are the buckets of both directions.
+    pub fn prefetch_batch(&self, packets: &[Packet], zone: u16) {
+        if self.count() < SMALL {
+            return;
+        }
+        let index = self.index.newest();
+        for packets in packets.chunks(64) {
+            let mut hashes = [0; 64];
+            for (hash, packet) in hashes.iter_mut().zip(packets) {
+                let tuple = family_of(packet).and_then(|family| {
+                    let network = packet.network();
+                    Headers::read(network, family).ok()?.tuple(network)
+                });
+                if let Some(tuple) = tuple {
+                    *hash = self.key(&tuple, zone).hash;
+                    index.prefetch(*hash);
+                }
+            }
+            for hash in hashes.iter().take(packets.len()) {
+                self.prefetch_entry(index.guess(*hash));
+            }
+        }
+    }
+
+    /// Makes connections as [`create`](Self::create) does, up to 64 with the memory of all of them fetched in
+    /// parallel.
+    pub fn create_batch(
+        &self,
+        new: &[Create],
+        now: u64,
+        origin: Origin,
+        made: &mut [Result<Handle, CreateError>],
+    ) {
+        let index = self.index.newest();
+        for (new, made) in new.chunks(64).zip(made.chunks_mut(64)) {
+            for new in new {
+                for (tuple, direction) in [
+                    (&new.original, Direction::Original),
+                    (&new.reply, Direction::Reply),
+                ] {
+                    let key = Key::of(self.secret, tuple, new.zone, direction);
+                    index.prefetch(key.hash);
+                }
+            }
+            for (to, new) in made.iter_mut().zip(new) {
+                *to = self.create(new, now, origin);
+            }
+        }
     }
 
     /// Returns whether a key is that of a connection (`nf_conntrack_tuple_taken`).
@@ -347,8 +398,9 @@ impl Conntrack {
             ),
             Key::of(self.secret, &fresh.reply, fresh.zone, Direction::Reply),
         ];
-        self.prefetch(&keys[0]);
-        self.prefetch(&keys[1]);
+        let newest = self.index.newest();
+        newest.prefetch(keys[0].hash);
+        newest.prefetch(keys[1].hash);
         if self.count.fetch_add(1, Relaxed) >= self.most() && !self.drop_early(now) {
             self.count.fetch_sub(1, Relaxed);
             bump(&stats.drop);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The headers that tracking goes by, and the tuple of a packet (`nf_ct_get_tuple`).
 
+use weir_packet::Packet;
+use weir_packet::header::ethernet::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::header::ipv6::{NEXTHDR_FRAGMENT, NEXTHDR_NONE};
 use weir_packet::header::ipv6_ext::extensions;
 
@@ -137,5 +139,14 @@ pub(crate) fn is_error(family: Family, kind: u8) -> bool {
     match family {
         Family::V4 => matches!(kind, 3 | 4 | 5 | 11 | 12),
         Family::V6 => kind < 128,
+    }
+}
+
+/// Returns the family of a packet by its EtherType.
+pub(crate) fn family_of(packet: &Packet) -> Option<Family> {
+    match packet.protocol {
+        ETH_P_IP => Some(Family::V4),
+        ETH_P_IPV6 => Some(Family::V6),
+        _ => None,
     }
 }

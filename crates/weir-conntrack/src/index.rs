@@ -243,18 +243,26 @@ impl Index {
         bucket.slots.get(slot).map(|slot| slot.load(Relaxed))
     }
 
-    /// Returns the number for which `matches` is true. When it returns one, the number was in the table during the
-    /// last call of `matches` for it.
-    #[inline]
-    pub(crate) fn find(&self, hash: u64, mut matches: impl FnMut(u32) -> bool) -> Option<u32> {
-        let tag = tag_of(hash);
-        let home = self.home(hash);
-        let (found, last) = self.buckets.at(home).search(tag, &mut matches);
+    /// Searches a key's home bucket. Returns the number for which `matches` is true, and whether there is none further on.
+    /// When it returns a number, that was in the table during the last call of `matches` for it.
+    #[inline(always)]
+    pub(crate) fn find_home(
+        &self,
+        hash: u64,
+        matches: &mut impl FnMut(u32) -> bool,
+    ) -> (Option<u32>, bool) {
+        let bucket = self.buckets.at(self.home(hash));
+        bucket.search(tag_of(hash), matches)
+    }
+
+    /// The same in all buckets.
+    pub(crate) fn find(&self, hash: u64, matches: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
+        let (found, last) = self.find_home(hash, &mut |number| matches(number));
         if found.is_some() || last {
             return found;
         }
         // The buckets of other threads are locked by them alone.
-        self.find_beyond(tag, home, [usize::MAX; 2], &mut matches)
+        self.find_beyond(hash, [usize::MAX; 2], matches)
     }
 
     /// As [`find`](Self::find), by a thread that holds the locks of the buckets `held`.
@@ -265,31 +273,31 @@ impl Index {
         held: [usize; 2],
         matches: &mut impl FnMut(u32) -> bool,
     ) -> Option<u32> {
-        let tag = tag_of(hash);
-        let home = self.home(hash);
-        let bucket = self.buckets.at(home);
-        let found = bucket.look(tag, matches);
+        let bucket = self.buckets.at(self.home(hash));
+        let found = bucket.look(tag_of(hash), matches);
         if found.is_some() || bucket.over.load(Relaxed) == 0 {
             return found;
         }
-        self.find_beyond(tag, home, held, matches)
+        self.find_beyond(hash, held, matches)
     }
 
     /// Goes on behind the home bucket.
     fn find_beyond(
         &self,
-        tag: u8,
-        home: usize,
+        hash: u64,
         held: [usize; 2],
-        matches: &mut impl FnMut(u32) -> bool,
+        matches: &mut dyn FnMut(u32) -> bool,
     ) -> Option<u32> {
-        let mut at = self.after(home);
+        let tag = tag_of(hash);
+        let mut matches = |number| matches(number);
+        let mut at = self.after(self.home(hash));
         for _ in 1..self.buckets.len() {
             let bucket = self.buckets.at(at);
             let (found, last) = if held.contains(&at) {
-                (bucket.look(tag, matches), bucket.over.load(Relaxed) == 0)
+                let found = bucket.look(tag, &mut matches);
+                (found, bucket.over.load(Relaxed) == 0)
             } else {
-                bucket.search(tag, matches)
+                bucket.search(tag, &mut matches)
             };
             if found.is_some() || last {
                 return found;

@@ -67,8 +67,9 @@ impl Levels {
         self.state.load(Acquire)
     }
 
+    /// Returns the newest table, for prefetching.
     #[inline(always)]
-    fn newest(&self) -> &Index {
+    pub(crate) fn newest(&self) -> &Index {
         self.ends(self.state()).1
     }
 
@@ -83,30 +84,32 @@ impl Levels {
         self.newest().buckets()
     }
 
-    /// Prefetches the home bucket.
+    /// Returns the number for which `matches` is true. When it returns one, the number was in the table during the
+    /// last call of `matches` for it.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        self.newest().prefetch(hash);
-    }
-
-    /// Returns a number that is probably that of the key; see [`Index::guess`].
-    #[inline(always)]
-    pub(crate) fn guess(&self, hash: u64) -> Option<u32> {
-        self.newest().guess(hash)
-    }
-
-    /// Returns the number for which `matches` is true; see [`Index::find`].
-    #[inline]
     pub(crate) fn find(&self, hash: u64, mut matches: impl FnMut(u32) -> bool) -> Option<u32> {
+        let state = self.state();
+        let (oldest, newest) = self.ends(state);
+        if std::ptr::eq(oldest, newest) {
+            let (found, last) = newest.find_home(hash, &mut matches);
+            if found.is_some() || last && self.state() == state {
+                return found;
+            }
+        }
+        self.find_beyond(hash, &mut matches)
+    }
+
+    /// The same in all buckets and tables.
+    fn find_beyond(&self, hash: u64, matches: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
         let mut state = self.state();
         loop {
             let (oldest, newest) = self.ends(state);
             if !std::ptr::eq(oldest, newest)
-                && let found @ Some(_) = oldest.find(hash, &mut matches)
+                && let found @ Some(_) = oldest.find(hash, matches)
             {
                 return found;
             }
-            if let found @ Some(_) = newest.find(hash, &mut matches) {
+            if let found @ Some(_) = newest.find(hash, matches) {
                 return found;
             }
             // The number may have moved meanwhile.

@@ -3,24 +3,14 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_packet::header::ethernet::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{Conn, Packet};
 
 use crate::connection::{Handle, Origin};
 use crate::conntrack::{Conntrack, merge_labels};
-use crate::headers::Headers;
+use crate::headers::{Headers, family_of};
 use crate::status::ipct;
 use crate::store::Slot;
-use crate::tuple::{Direction, Family};
-
-/// Returns the family of a packet by its EtherType.
-pub(crate) fn family_of(packet: &Packet) -> Option<Family> {
-    match packet.protocol {
-        ETH_P_IP => Some(Family::V4),
-        ETH_P_IPV6 => Some(Family::V6),
-        _ => None,
-    }
-}
+use crate::tuple::Direction;
 
 impl Conntrack {
     /// Returns the name of a packet's connection, if the connection is one of this table and still there.

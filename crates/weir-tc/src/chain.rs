@@ -278,6 +278,32 @@ impl<'g> Starts<'g> {
     }
 }
 
+impl<'g> Starts<'g> {
+    /// Lets the actions of the filters that the packets match bring their memory into the cache.
+    pub(crate) fn prefetch_for_actions(&self, cx: &Context<'_, 'g>, packets: &[Packet]) {
+        let prefetch = |hit: Hit<'g>, packets: &[Packet]| {
+            for action in hit.exts.actions() {
+                action.kind.prefetch_packets(cx, packets);
+            }
+        };
+        if let Some(hit) = self.every() {
+            return prefetch(hit, packets);
+        }
+        let mut from = 0;
+        while from < packets.len() {
+            let mut to = from + 1;
+            if let Some(hit) = self.hit(from) {
+                let same = |other: Hit<'_>| std::ptr::eq(other.exts, hit.exts);
+                while to < packets.len() && self.hit(to).is_some_and(same) {
+                    to += 1;
+                }
+                prefetch(hit, packets.get(from..to).unwrap_or_default());
+            }
+            from = to;
+        }
+    }
+}
+
 impl Chain {
     /// Looks up the packets with a bit in `wanted` as a batch, as far as the classifier kinds
     /// support that. Returns where each packet starts its walk; the caller then walks the packets in

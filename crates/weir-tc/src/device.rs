@@ -598,6 +598,7 @@ impl Hook {
         if self.run_together(cx, (&starts, &lens, bytes), batch, reason, ended) {
             return 0;
         }
+        starts.prefetch_for_actions(cx, batch);
         let mut packets = 0..BATCH;
         let (mut chosen, mut kept, mut dropped) = (0, 0, 0);
         batch.filter_map(|mut packet| {

@@ -2,7 +2,7 @@
 //! The table against a simple oracle, full tables, bad packets, threads.
 
 use super::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use proptest::prelude::*;
@@ -727,12 +727,12 @@ fn a_table_grows_to_a_limit_that_is_raised_later() {
         let original = flow(number).2;
         let (handle, _) = table.find(&original, 0, bench.now).unwrap();
         assert_eq!(table.mark(handle), Some(number));
-        let mut same = 0;
-        table.same_source(&original, 0, |_| {
-            same += 1;
+        let mut same = BTreeSet::new();
+        table.same_source(&original, 0, |reply| {
+            same.insert(reply.dst);
             false
         });
-        assert_eq!(same, 1);
+        assert_eq!(same.len(), 1);
         assert!(table.delete(handle, bench.now, Origin::Packet));
     }
     assert_eq!(table.count(), 0);
@@ -742,4 +742,40 @@ fn a_table_grows_to_a_limit_that_is_raised_later() {
         create(number).unwrap();
     }
     assert_eq!(table.count(), 70_000);
+}
+
+#[test]
+fn a_batch_of_connections_is_made_as_one_by_one() {
+    let bench = Bench::new();
+    let new: Vec<Create> = (0..3000u32)
+        .map(|number| {
+            let original = flow(number % 2900).2;
+            Create {
+                original,
+                reply: original.invert().unwrap(),
+                zone: Zone::default(),
+                timeout: 100,
+                status: 0,
+                mark: number,
+                labels: None,
+                tcp: None,
+            }
+        })
+        .collect();
+    let mut made = vec![Err(CreateError::Full); new.len()];
+    let table = &bench.table;
+    table.create_batch(&new, bench.now, Origin::Packet, &mut made);
+    for (number, (new, made)) in new.iter().zip(&made).enumerate() {
+        let found = table.find(&new.original, 0, bench.now).unwrap().0;
+        let expected = if number < 2900 {
+            Ok(found)
+        } else {
+            Err(CreateError::Exists)
+        };
+        assert_eq!(*made, expected);
+    }
+    // Prefetching finds nothing and changes nothing.
+    let packets: Vec<Packet> = (2000..4000).map(|n| bench.packet(&flow(n).0)).collect();
+    table.prefetch_batch(&packets, 0);
+    assert_eq!(table.count(), 2900);
 }

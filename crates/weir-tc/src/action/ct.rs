@@ -230,6 +230,15 @@ impl Kind for Ct {
         }
     }
 
+    fn prefetch_packets(&self, cx: &Context<'_, '_>, packets: &[Packet]) {
+        let params = self.params.load(cx.guard);
+        if let Some(conntrack) = cx.conntrack
+            && params.flags & attr::ACT_CLEAR == 0
+        {
+            conntrack.prefetch_batch(packets, params.action.zone);
+        }
+    }
+
     fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {
         let params = self.params.load(env.guard);
         let action = &params.action;

@@ -157,6 +157,9 @@ pub trait Kind: Any + Send + Sync {
     /// Encodes the options (`tc_action_ops.dump`). `start` is the common start of the parameters.
     fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer);
 
+    /// Brings the memory that the action needs for these packets into the cache, before it runs on them one by one.
+    fn prefetch_packets(&self, _cx: &Context<'_, '_>, _packets: &[Packet]) {}
+
     /// Returns the code with which the action ends for all of these packets, if it can run on them
     /// together by [`run_planned`](Self::run_planned) and changes nothing that other actions plan by.
     fn plan(&self, _common: &Common, _cx: &Context<'_, '_>, _packets: &[Packet]) -> Option<Code> {
