@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 use weir_sync::percpu::PerCpu;
-use weir_sync::primitive::prefetch;
+use weir_sync::primitive::{atomic::fence, prefetch};
 use weir_sync::spin::SpinLock;
 
 use crate::clock;
@@ -417,6 +417,8 @@ impl Conntrack {
         let entry = slot.entry;
         // Somebody with an old name of the entry may lock it at any time.
         let lock = slot.lock();
+        // Whoever reads what follows sees that the generation is another one.
+        fence(Release);
         slot.set_key(
             [
                 (&fresh.original, keys[0].words),
@@ -749,6 +751,7 @@ impl Conntrack {
     /// Returns a copy of a connection, if it is still there.
     pub fn snapshot(&self, handle: Handle, now: u64) -> Option<Snapshot> {
         let copy = self.copy(&self.slot(handle)?, now);
+        fence(Acquire);
         // The entry may have become another connection meanwhile.
         self.slot(handle).map(|_| copy)
     }

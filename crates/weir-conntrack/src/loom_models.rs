@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Loom models of the index: connections inserted from both directions at once, removals against look-ups.
+//! Loom models of the index and of the whole table: connections inserted from both directions at once, removals against look-ups.
 //!
 //! A number of the models is `2 * connection + direction`. A key is a small integer, kept beside the index as the
 //! entries keep it.
 
+use crate::connection::{Change, Create, Handle, Origin};
+use crate::conntrack::Conntrack;
 use crate::index::Insertion;
 use crate::levels::Levels;
+use crate::settings::{Setting, Settings};
+use crate::status::ips;
+use crate::tuple::{Tuple, UDP, Zone};
 use weir_sync::primitive::Arc;
 use weir_sync::primitive::atomic::{AtomicU32, Ordering::*};
 
@@ -217,5 +222,115 @@ fn one_connection_enters_a_table_that_grows() {
             assert!(index.remove(hash(key), number));
         }
         assert!(index.is_empty());
+    });
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A table with room for `most` connections.
+fn table(most: u32) -> Arc<Conntrack> {
+    let settings = std::sync::Arc::new(Settings::default());
+    settings.set(Setting::max, most);
+    Arc::new(Conntrack::new(&settings, 1).unwrap())
+}
+
+fn tuple(client: u8) -> Tuple {
+    Tuple::v4([10, 0, 0, client], [10, 0, 0, 99], 1, 2, UDP)
+}
+
+/// Makes the connection of a client, whose mark is the client's number.
+fn create(table: &Conntrack, client: u8) -> Option<Handle> {
+    let original = tuple(client);
+    let new = Create {
+        original,
+        reply: original.invert().unwrap(),
+        zone: Zone::default(),
+        timeout: 100,
+        status: 0,
+        mark: client.into(),
+        labels: None,
+        tcp: None,
+    };
+    table.create(&new, SECOND, Origin::Packet).ok()
+}
+
+/// A connection is changed by its name while its entry becomes another connection: that one keeps its mark.
+#[test]
+fn an_old_name_does_not_change_the_next_connection() {
+    check(2, || {
+        let table = table(4);
+        let old = create(&table, 1).unwrap();
+        let other = {
+            let table = table.clone();
+            loom::thread::spawn(move || {
+                assert!(table.delete(old, SECOND, Origin::Packet));
+                create(&table, 2).unwrap()
+            })
+        };
+        table.set_mark(old, 7, u32::MAX, SECOND);
+        let new = other.join().unwrap();
+        assert_eq!(new.index, old.index);
+        assert_eq!((table.mark(old), table.mark(new)), (None, Some(2)));
+    });
+}
+
+/// A copy of a connection whose entry becomes another connection is of one of them, or there is none.
+#[test]
+fn a_copy_is_of_one_connection() {
+    check(2, || {
+        let table = table(4);
+        let old = create(&table, 1).unwrap();
+        let other = {
+            let table = table.clone();
+            loom::thread::spawn(move || {
+                assert!(table.delete(old, SECOND, Origin::Packet));
+                create(&table, 2).unwrap();
+            })
+        };
+        if let Some(copy) = table.snapshot(old, SECOND) {
+            assert_eq!((copy.original, copy.mark), (tuple(1), 1));
+        }
+        other.join().unwrap();
+        assert_eq!(table.count(), 1);
+    });
+}
+
+/// Of two removals of one connection, one succeeds, and the entry is free once.
+#[test]
+fn an_entry_is_freed_once() {
+    check(2, || {
+        let table = table(4);
+        let old = create(&table, 1).unwrap();
+        let other = {
+            let table = table.clone();
+            loom::thread::spawn(move || table.delete(old, SECOND, Origin::Packet))
+        };
+        let mine = table.delete(old, SECOND, Origin::Packet);
+        assert!(mine != other.join().unwrap());
+        assert_eq!(table.count(), 0);
+        let both = [create(&table, 1).unwrap(), create(&table, 2).unwrap()];
+        assert!(both[0].index != both[1].index);
+    });
+}
+
+/// A connection becomes assured while the full table removes it for another one: one of both is left.
+#[test]
+fn an_early_removal_meets_an_assured_connection() {
+    check(2, || {
+        let table = table(1);
+        let old = create(&table, 1).unwrap();
+        let other = {
+            let table = table.clone();
+            loom::thread::spawn(move || create(&table, 2).is_some())
+        };
+        let change = Change {
+            status: Some(ips::ASSURED),
+            ..Change::default()
+        };
+        table.change(old, &change, SECOND, Origin::Packet);
+        let entered = other.join().unwrap();
+        let there = |client| table.find(&tuple(client), 0, SECOND).is_some();
+        assert_eq!((there(1), there(2)), (!entered, entered));
+        assert_eq!(table.count(), 1);
     });
 }

@@ -26,11 +26,11 @@ use crate::key::{Words3, meta};
 use crate::tuple::{Direction, Family, Tuple, Zone, invert_ports};
 
 /// The entries of a segment.
-const SEGMENT: usize = 1 << 18;
+const SEGMENT: usize = if cfg!(loom) { 4 } else { 1 << 18 };
 /// The largest number of segments.
-const SEGMENTS: usize = 1 << 9;
+const SEGMENTS: usize = if cfg!(loom) { 1 } else { 1 << 9 };
 /// The number of free entries that a CPU and the depot exchange at a time.
-const BATCH: usize = 64;
+const BATCH: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// An entry; see the module documentation.
 #[derive(Default)]
@@ -134,7 +134,7 @@ impl Segment {
             addresses: [Words::new(SEGMENT).ok()?, Words::new(SEGMENT).ok()?],
             labels: Words::new(SEGMENT).ok()?,
             accounts: Words::new(SEGMENT).ok()?,
-            embryonic: Words::new(SEGMENT / 64).ok()?,
+            embryonic: Words::new(SEGMENT.div_ceil(64)).ok()?,
         })
     }
 }
