@@ -2,6 +2,7 @@
 //! The interface of a link kind: how devices of the kind are made ([`Kind`], `struct rtnl_link_ops`), and the
 //! kind's part of a device ([`Link`], `struct net_device_ops`).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_netlink::ifla::arphrd;
@@ -116,6 +117,24 @@ pub trait Link: Send + Sync {
     ) -> Result<(), Error> {
         Ok(())
     }
+
+    /// Returns the number that distinguishes the device from others with its address (`dev_id`), or 0.
+    fn device_id(&self) -> u16 {
+        0
+    }
+
+    /// Returns whether the device may have a handler of received frames (not `IFF_NO_RX_HANDLER`).
+    fn may_have_handler(&self) -> bool {
+        true
+    }
+
+    /// Checks an IP address before the device gets it (`inetaddr_validator_chain`).
+    fn check_ip(&self, _guard: &Guard, _address: IpAddr) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Called when the IP addresses of the device have changed (`inetaddr_chain`), under their lock.
+    fn ips_changed(&self, _guard: &Guard, _device: &Device) {}
 
     /// Returns `IFLA_TSO_MAX_SIZE` in bytes (`netif_set_tso_max_size`).
     fn tso_max_size(&self) -> u32 {

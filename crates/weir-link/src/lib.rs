@@ -14,6 +14,7 @@ use weir_core::stack::Stack;
 pub mod bridge;
 pub mod dummy;
 pub mod ifb;
+pub mod ipvlan;
 pub mod loopback;
 pub mod macvlan;
 pub mod netdevsim;
@@ -25,7 +26,7 @@ use weir_core::{
     clock, cpu, device, drops, ethtool, features, kind, layers, namespace, nsid, parts, random,
     request, stack, taken,
 };
-use weir_inet::{ipv4, ipv6, settings, udp};
+use weir_inet::{ipv4, ipv6, neigh, settings, udp};
 
 pub use weir_core::kind::{Create, Kind, Link, NewLink, Port};
 pub use weir_core::netdev::*;
@@ -36,6 +37,7 @@ pub static KINDS: &[&Kind] = &[
     &bridge::KIND,
     &dummy::KIND,
     &ifb::KIND,
+    &ipvlan::KIND,
     &macvlan::KIND,
     &netdevsim::KIND,
     &veth::KIND,

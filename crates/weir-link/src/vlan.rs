@@ -154,7 +154,8 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         .device(link, ctl.guard)
         .cloned()
         .ok_or_else(|| Error::msg(errno::ENODEV, "8021q: link does not exist"))?;
-    if lower.flags() & iff::LOOPBACK != 0 {
+    let challenged = lower.features.active() & bit::VLAN_CHALLENGED != 0;
+    if lower.flags() & iff::LOOPBACK != 0 || challenged {
         return Err(Error::msg(
             errno::EOPNOTSUPP,
             "8021q: VLANs not supported on device",

@@ -4,7 +4,7 @@
 use crate::datapath;
 use crate::genl::ethtool;
 use crate::layers::{Layers, LinkRequests, Path};
-use crate::link::{self, bridge, macvlan, netdevsim, vxlan};
+use crate::link::{self, bridge, ipvlan, macvlan, netdevsim, vxlan};
 use crate::stack::{Config, Stack};
 use crate::{fib, ipv4, ipv6, mib, neigh, rtnl, settings, tc, udp};
 
@@ -33,6 +33,7 @@ pub static LAYERS: Layers = Layers {
         &vxlan::MODULE,
         &bridge::MODULE,
         &macvlan::MODULE,
+        &ipvlan::MODULE,
         &link::MODULE,
         &tc::MODULE,
         &rtnl::MODULE,

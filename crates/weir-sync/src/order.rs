@@ -69,6 +69,7 @@ classes! {
         Ports = "the UDP ports of VXLAN in a namespace",
         Tunnels = "the VXLAN devices of a namespace",
         VlanSettings = "the settings of a VLAN device",
+        IpvlanAddresses = "the addresses by which an ipvlan is known",
         MacvlanSources = "the sources that a macvlan lists",
     }
     55 false { Watchdog = "the timer of a transmit queue", }

@@ -73,7 +73,11 @@ macvlan mode bridge
 eth1         UP             10.1.2.7/24 
 macvlan: CHECK
 macvlan: DEL
-ipvlan: refused
+ipvlan: ADD
+ipvlan  mode l2
+eth1         UNKNOWN        10.1.2.8/24 
+ipvlan: CHECK
+ipvlan: DEL
 bridge: ADD
 bridge: CHECK
 bridge: DEL

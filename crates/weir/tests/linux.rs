@@ -129,6 +129,13 @@ fn bridge() {
 }
 
 #[test]
+fn ipvlan() {
+    if has("ethtool", "ethtool") {
+        same_as_linux("ipvlan");
+    }
+}
+
+#[test]
 fn macvlan() {
     if has("ethtool", "ethtool") {
         same_as_linux("macvlan");

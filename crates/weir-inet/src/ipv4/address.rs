@@ -300,6 +300,10 @@ impl Work<'_> {
                 address.flags |= ifa::f::SECONDARY;
             }
         }
+        let device = self.site.device;
+        device
+            .link
+            .check_ip(self.site.guard, address.local.into())?;
         if address.is_secondary() {
             at = self.list.len();
         }
@@ -412,6 +416,7 @@ impl Addresses {
         let Work { list, news, .. } = work;
         site.rearm(&mut timer, &list);
         self.list.replace((!list.is_empty()).then_some(list));
+        site.device.link.ips_changed(site.guard, site.device);
         Ok((answer, news))
     }
 

@@ -175,28 +175,15 @@ pub fn masked(address: Ipv6Addr, prefix_len: u8) -> Ipv6Addr {
     Ipv6Addr::from(u128::from(address) & mask)
 }
 
-/// Returns the link-local address of a device: the EUI-64 of its Ethernet address
-/// (`addrconf_ifid_eui48`).
-pub fn link_local(mac: [u8; 6]) -> Ipv6Addr {
+/// Returns the link-local address of a device: the EUI-64 of its Ethernet address, or its number, if it has one,
+/// within the address (`addrconf_ifid_eui48`).
+pub fn link_local(mac: [u8; 6], id: u16) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac;
-    Ipv6Addr::from([
-        0xfe,
-        0x80,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        a ^ 2,
-        b,
-        c,
-        0xff,
-        0xfe,
-        d,
-        e,
-        f,
-    ])
+    let (a, [high, low]) = match id {
+        0 => (a ^ 2, [0xff, 0xfe]),
+        id => (a, id.to_be_bytes()),
+    };
+    Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a, b, c, high, low, d, e, f])
 }
 
 /// The effect of a change, to be announced.
@@ -333,6 +320,7 @@ impl Work<'_, '_> {
         if site.on(Ipv6Conf::DisableIpv6) {
             return Err(Error::new(errno::EACCES));
         }
+        site.device.link.check_ip(site.guard, wanted.into())?;
         if self.position(wanted).is_some() {
             return Err(Error::new(errno::EEXIST));
         }
@@ -498,7 +486,7 @@ impl Work<'_, '_> {
         self.add_multicast_route();
         self.start_all(kept);
         let wanted = match site.device.conf().ipv6.get(Ipv6Conf::AddrGenMode) {
-            0 => link_local(site.device.address()),
+            0 => link_local(site.device.address(), site.device.link.device_id()),
             3 => {
                 let path = format!("{} stable {:?}", site.ns.id.0, site.device.address());
                 let low = crate::random::seed_of(site.stack.config.seed, &path);
@@ -695,6 +683,7 @@ impl Addresses {
         } = work;
         site.rearm(&mut state.timer, &list);
         self.list.replace((!list.is_empty()).then_some(list));
+        site.device.link.ips_changed(site.guard, site.device);
         if has_source && site.stack.config.link_chatter {
             super::mld::has_source(site);
             site.device.ipv6().solicitations.start(site);

@@ -61,7 +61,8 @@ impl Filter {
         }
     }
 
-    fn accepts(&self, group: u64) -> bool {
+    /// Returns whether a group, as [`word`] packs its address, is accepted.
+    pub fn accepts(&self, group: u64) -> bool {
         self.all || self.groups.binary_search(&group).is_ok()
     }
 }
@@ -110,6 +111,7 @@ impl Port {
             None if !ethernet || lower.flags() & iff::LOOPBACK != 0 => {
                 Err(Error::new(errno::EINVAL))
             }
+            None if !lower.link.may_have_handler() => Err(Error::new(errno::EINVAL)),
             None if lower.rx_handler(guard).is_some() => Err(Error::new(errno::EBUSY)),
             None => Ok(()),
         }
@@ -347,12 +349,12 @@ impl Port {
 }
 
 /// Returns the key and the index of a device.
-fn word_of(device: &Device) -> (u32, u32) {
+pub fn word_of(device: &Device) -> (u32, u32) {
     (device.key.0, device.ifindex())
 }
 
 /// Removes what a frame does not take along to another device (`skb_scrub_packet`).
-fn scrub(packet: &mut Packet) {
+pub fn scrub(packet: &mut Packet) {
     if packet.tunnel().is_some() {
         packet.set_tunnel(None);
     }
@@ -362,7 +364,7 @@ fn scrub(packet: &mut Packet) {
 
 /// Makes a frame that is sent one that the lower device receives (`dev_forward_skb`). Returns `false` if its VLAN
 /// tag is truncated.
-fn comes_back(
+pub fn comes_back(
     packet: &mut Packet,
     now: u64,
     (key, index): (u32, u32),

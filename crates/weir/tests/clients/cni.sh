@@ -48,7 +48,7 @@ plugin bandwidth '"ingressRate": 1000000, "ingressBurst": 100000, "egressRate": 
 plugin sbr '' "$result" 'ip -n pod rule; ip -n pod route show table 100'
 plugin vrf '"vrfname": "blue"' "$result"
 CNI_IFNAME=eth1 plugin macvlan '"master": "d0", "mode": "bridge", '"$ipam" '' 'ip -n pod -d link show eth1 | grep -o "macvlan mode [a-z]*"; ip -n pod -4 -br addr show eth1 | sed "s/@if[0-9]*//"'
-plugin ipvlan '"master": "d0", '"$ipam"
+CNI_IFNAME=eth1 plugin ipvlan '"master": "d0", '"$ipam" '' 'ip -n pod -d link show eth1 | grep -o "ipvlan  mode l[0-9]*"; ip -n pod -4 -br addr show eth1 | sed "s/@if[0-9]*//"'
 CNI_IFNAME=eth1 plugin bridge '"bridge": "br0", '"$ipam"
 plugin firewall '"backend": "iptables"' "$result"
 plugin portmap '"capabilities": {"portMappings": true}, "runtimeConfig": {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}' "$result"

@@ -218,6 +218,9 @@ pub fn set_master(ctl: &Ctl<'_>, device: &Arc<Device>, attrs: &Table<'_>) -> Res
     let master = master.ok_or_else(|| Error::new(errno::EINVAL))?;
     let ports = master.link.master();
     let ports = ports.ok_or_else(|| Error::new(errno::EOPNOTSUPP))?;
+    if !device.link.may_have_handler() {
+        return Err(Error::new(errno::EINVAL));
+    }
     ports.add(stack, guard, master, device)
 }
 
