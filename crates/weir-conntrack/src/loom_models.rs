@@ -144,23 +144,26 @@ fn a_key_that_is_written_after_a_removal_is_not_found() {
     });
 }
 
-/// A look-up, an insertion and a removal while the table grows.
+/// Makes the table larger and moves all numbers. The hash of a number is that of the key with the same value.
+fn grow(index: &Levels) {
+    assert!(index.grow(16, hash));
+    while index.is_moving() {
+        index.advance(4, hash);
+    }
+}
+
+/// A look-up while the table grows finds its connection.
 #[test]
 fn a_connection_that_moves_is_found() {
     check(2, || {
         let index = Arc::new(Levels::new(8).unwrap());
         index.insert(hash(1), 1);
-        let mover = {
+        let reader = {
             let index = index.clone();
-            loom::thread::spawn(move || {
-                assert!(index.grow(16, |number| hash(number)));
-                while index.is_moving() {
-                    index.advance(4, |number| hash(number));
-                }
-            })
+            loom::thread::spawn(move || index.find(hash(1), |number| number == 1))
         };
-        assert_eq!(index.find(hash(1), |number| number == 1), Some(1));
-        mover.join().unwrap();
+        grow(&index);
+        assert_eq!(reader.join().unwrap(), Some(1));
         assert!(index.remove(hash(1), 1));
         assert!(index.is_empty());
     });
@@ -172,17 +175,12 @@ fn a_connection_that_moves_is_removed() {
     check(2, || {
         let index = Arc::new(Levels::new(8).unwrap());
         index.insert(hash(1), 1);
-        let mover = {
+        let remover = {
             let index = index.clone();
-            loom::thread::spawn(move || {
-                assert!(index.grow(16, |number| hash(number)));
-                while index.is_moving() {
-                    index.advance(4, |number| hash(number));
-                }
-            })
+            loom::thread::spawn(move || index.remove(hash(1), 1))
         };
-        assert!(index.remove(hash(1), 1));
-        mover.join().unwrap();
+        grow(&index);
+        assert!(remover.join().unwrap());
         assert!(index.is_empty());
     });
 }
@@ -200,18 +198,15 @@ fn one_connection_enters_a_table_that_grows() {
         };
         let other = {
             let index = index.clone();
-            loom::thread::spawn(move || {
-                let hash_of = |number: u32| hash(KEYS[number as usize]);
-                assert!(index.grow(16, hash_of));
-                index.advance(4, hash_of);
-                let entered = enter(&index, 2).is_ok();
-                while index.is_moving() {
-                    index.advance(4, hash_of);
-                }
-                entered
-            })
+            loom::thread::spawn(move || enter(&index, 2).is_ok())
         };
+        let hash_of = |number: u32| hash(KEYS[number as usize]);
+        assert!(index.grow(16, hash_of));
+        index.advance(4, hash_of);
         let mine = enter(&index, 0).is_ok();
+        while index.is_moving() {
+            index.advance(4, hash_of);
+        }
         let theirs = other.join().unwrap();
         assert!(mine != theirs);
         let first = if mine { 0 } else { 2 };
