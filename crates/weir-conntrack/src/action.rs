@@ -3,12 +3,13 @@
 
 use weir_sync::primitive::atomic::{Ordering::Acquire, fence};
 
-use weir_packet::{Conn, ConnInfo, Flags, Packet};
+use weir_packet::{Conn, ConnInfo, DropReason, Flags, Packet};
 
 use crate::connection::{Handle, Origin};
 use crate::conntrack::{Conntrack, Fresh, Refused, bump};
 use crate::headers::{Headers, Malformed};
-use crate::nat::{Manip, Range, Untranslatable, translate, translate_error};
+use crate::nat::{Manip, Untranslatable, translate, translate_error};
+use crate::range::Range;
 use crate::status::{ipct, ips};
 use crate::track::{Subject, Tracked};
 use crate::tuple::{Direction, Family, Tuple, UDP};
@@ -82,17 +83,17 @@ pub enum Why {
 }
 
 impl Why {
-    /// Returns a sentence for traces.
-    pub const fn sentence(self) -> &'static str {
+    /// Returns the reason that drop counters have.
+    pub const fn reason(self) -> DropReason {
         match self {
-            Self::NotIp => "ct: the packet is not IP",
-            Self::Truncated => "ct: the network header is truncated",
-            Self::Fragment => "ct: a fragment cannot be tracked",
-            Self::TableFull => "ct: the connection table is full",
-            Self::Clash => "ct: another connection has the same key",
-            Self::NoPort => "ct: the range has no free port",
-            Self::Untranslatable => "ct: the error cannot be translated",
-            Self::Gone => "ct: the connection has ended",
+            Self::NotIp => DropReason::CT_NOT_IP,
+            Self::Truncated => DropReason::HDR_TRUNC,
+            Self::Fragment => DropReason::CT_FRAGMENT,
+            Self::TableFull => DropReason::CT_TABLE_FULL,
+            Self::Clash => DropReason::CT_CLASH,
+            Self::NoPort => DropReason::CT_NO_PORT,
+            Self::Untranslatable => DropReason::CT_UNTRANSLATABLE,
+            Self::Gone => DropReason::CT_GONE,
         }
     }
 }
@@ -261,7 +262,7 @@ impl Conntrack {
             Ok(handle) => {
                 if let Some(slot) = self.slot(handle) {
                     let mut events = ipct::NEW;
-                    if fresh.tcp.is_some() {
+                    if fresh.state.is_shown() {
                         events |= ipct::PROTOINFO;
                     }
                     if fresh.mark != 0 {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Connections as control code sees them: a copy of one, requests that make or change one, and events.
 
+use crate::dccp::DccpState;
+use crate::range::Range;
+use crate::sctp::SctpState;
 use crate::status::TcpState;
 use crate::tuple::{Tuple, Zone};
 
@@ -36,6 +39,10 @@ pub struct Snapshot {
     pub timeout: u32,
     /// The state of a TCP connection.
     pub tcp: Option<TcpInfo>,
+    /// The state of an SCTP connection.
+    pub sctp: Option<SctpInfo>,
+    /// The state of a DCCP connection.
+    pub dccp: Option<DccpInfo>,
     /// Packets and bytes of each direction, if they are counted.
     pub counters: Option<[Counters; 2]>,
     /// When the connection entered the table, in nanoseconds of the stack's clock, if times are kept.
@@ -53,6 +60,35 @@ pub struct TcpInfo {
     pub scale: [u8; 2],
     /// [`tcp_flag`](crate::status::tcp_flag) of each direction.
     pub flags: [u8; 2],
+}
+
+impl Snapshot {
+    /// Returns the name of the protocol's state, if the protocol has states.
+    pub fn state_name(&self) -> Option<&'static str> {
+        let tcp = self.tcp.map(|tcp| tcp.state.name());
+        let sctp = self.sctp.map(|sctp| sctp.state.name());
+        tcp.or(sctp).or(self.dccp.map(|dccp| dccp.state.name()))
+    }
+}
+
+/// The state of an SCTP connection (`CTA_PROTOINFO_SCTP`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SctpInfo {
+    /// The state.
+    pub state: SctpState,
+    /// The verification tags that packets of each direction carry.
+    pub tags: [u32; 2],
+}
+
+/// The state of a DCCP connection (`CTA_PROTOINFO_DCCP`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DccpInfo {
+    /// The state.
+    pub state: DccpState,
+    /// The server sent the connection's first packet.
+    pub reversed: bool,
+    /// The sequence number of the server's Response, 48 bits.
+    pub handshake: u64,
 }
 
 /// Packets and bytes.
@@ -83,6 +119,22 @@ pub struct Create {
     pub labels: Option<[u8; 16]>,
     /// The state of a TCP connection.
     pub tcp: Option<TcpChange>,
+    /// The state of an SCTP connection.
+    pub sctp: Option<SctpInfo>,
+    /// The state of a DCCP connection.
+    pub dccp: Option<DccpInfo>,
+    /// The translation.
+    pub nat: Option<CreateNat>,
+}
+
+/// The translation of a connection that a request makes: what its destination and its source are translated to. With
+/// one of them the other is decided too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CreateNat {
+    /// `CTA_NAT_DST`
+    pub destination: Option<Range>,
+    /// `CTA_NAT_SRC`
+    pub source: Option<Range>,
 }
 
 /// A change of a connection (`ctnetlink_change_conntrack`).
@@ -98,6 +150,10 @@ pub struct Change {
     pub labels: Option<([u8; 16], [u8; 16])>,
     /// The state of a TCP connection.
     pub tcp: Option<TcpChange>,
+    /// The state of an SCTP connection.
+    pub sctp: Option<SctpInfo>,
+    /// The state of a DCCP connection.
+    pub dccp: Option<DccpInfo>,
     /// The counters become 0.
     pub zero_counters: bool,
 }

@@ -10,20 +10,22 @@ use weir_sync::spin::SpinLock;
 
 use crate::clock;
 use crate::connection::{
-    Change, Counters, Create, CreateError, Event, Handle, Listener, Origin, Snapshot, Statistics,
-    TcpChange, TcpInfo,
+    Change, Counters, Create, CreateError, DccpInfo, Event, Handle, Listener, Origin, SctpInfo,
+    Snapshot, Statistics, TcpChange, TcpInfo,
 };
 use weir_packet::Packet;
 
+use crate::dccp::Dccp;
 use crate::headers::{Headers, family_of};
 use crate::index::Insertion;
 use crate::key::{self, Key, Secret, Words3};
 use crate::levels::Levels;
+use crate::sctp::Sctp;
 use crate::settings::{Setting, Settings};
 use crate::status::{ipct, ips, tcp_flag};
 use crate::store::{Slot, Store};
 use crate::tcp::Tcp;
-use crate::tuple::{Direction, TCP, Tuple, Zone};
+use crate::tuple::{DCCP, Direction, SCTP, TCP, Tuple, Zone};
 
 /// Bit of a number in the index: the key is that of the reply direction.
 const REPLY: u32 = 1 << 31;
@@ -73,11 +75,80 @@ pub(crate) struct Fresh {
     pub(crate) labels: Option<[u8; 16]>,
     /// Seconds until it expires.
     pub(crate) timeout: u32,
-    pub(crate) tcp: Option<Tcp>,
+    pub(crate) state: State,
     /// The bytes of the first packet.
     pub(crate) bytes: u64,
     /// The translation found no free port.
     pub(crate) no_port: bool,
+}
+
+/// The state of a connection's protocol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum State {
+    Tcp(Tcp),
+    Sctp(Sctp),
+    Dccp(Dccp),
+    /// Every other protocol.
+    None,
+}
+
+impl State {
+    /// Whether the protocol has a state that requests and events show.
+    pub(crate) const fn is_shown(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// Makes the state of a connection that a request makes.
+    pub(crate) fn requested(new: &Create) -> Self {
+        match new.original.protocol {
+            TCP => {
+                let mut tcp = Tcp::default();
+                if let Some(change) = &new.tcp {
+                    change_tcp(&mut tcp, change);
+                }
+                Self::Tcp(tcp)
+            }
+            SCTP => {
+                let mut sctp = Sctp::default();
+                if let Some(to) = &new.sctp {
+                    (sctp.state, sctp.tags) = (to.state, to.tags);
+                }
+                Self::Sctp(sctp)
+            }
+            DCCP => {
+                let mut dccp = Dccp::default();
+                if let Some(to) = &new.dccp {
+                    change_dccp(&mut dccp, to);
+                }
+                Self::Dccp(dccp)
+            }
+            _ => Self::None,
+        }
+    }
+
+    /// Writes the state of a new connection, whose lock the caller holds.
+    fn save(&self, slot: &Slot<'_>, now: u64) {
+        match self {
+            Self::Tcp(tcp) => tcp.save(slot),
+            Self::Sctp(sctp) => sctp.save(slot),
+            Self::Dccp(dccp) => dccp.save(slot),
+            // UDP: after two seconds it is a stream.
+            Self::None => {
+                let stream = clock::ticks(now).wrapping_add(clock::seconds(2));
+                slot.stream().store(stream, Relaxed);
+            }
+        }
+    }
+}
+
+/// Whether a connection is about to end, so that it may go while the table is nearly full (`can_early_drop`).
+fn is_closing(slot: &Slot<'_>) -> bool {
+    match slot.protocol() {
+        TCP => Tcp::is_closing(Tcp::state_of(slot)),
+        SCTP => Sctp::load(slot).state.is_closing(),
+        DCCP => Dccp::load(slot).state.is_closing(),
+        _ => false,
+    }
 }
 
 /// Why a connection did not enter the table.
@@ -429,14 +500,7 @@ impl Conntrack {
         entry.mark.store(fresh.mark, Relaxed);
         let deadline = clock::ticks(now).wrapping_add(clock::seconds(fresh.timeout));
         entry.deadline.store(deadline, Relaxed);
-        match &fresh.tcp {
-            Some(tcp) => tcp.save(&slot),
-            // UDP: after two seconds it is a stream.
-            None => {
-                let stream = clock::ticks(now).wrapping_add(clock::seconds(2));
-                slot.stream().store(stream, Relaxed);
-            }
-        }
+        fresh.state.save(&slot, now);
         if let Some(labels) = &fresh.labels {
             slot.set_labels(labels);
         }
@@ -691,10 +755,7 @@ impl Conntrack {
                     generation: entry.generation.load(Acquire),
                 };
                 let over = clock::is_over(entry.deadline.load(Relaxed), ticks)
-                    || crowded
-                        && status & ips::ASSURED != 0
-                        && slot.protocol() == TCP
-                        && Tcp::is_closing(Tcp::state_of(&slot));
+                    || crowded && status & ips::ASSURED != 0 && is_closing(&slot);
                 if over && self.kill(handle, Origin::Packet, now) {
                     done.removed += 1;
                 }
@@ -722,6 +783,20 @@ impl Conntrack {
                 flags: tcp.seen.map(|seen| seen.flags),
             }
         });
+        let sctp = (slot.protocol() == SCTP).then(|| {
+            let _lock = slot.lock();
+            let Sctp { state, tags, .. } = Sctp::load(slot);
+            SctpInfo { state, tags }
+        });
+        let dccp = (slot.protocol() == DCCP).then(|| {
+            let _lock = slot.lock();
+            let dccp = Dccp::load(slot);
+            DccpInfo {
+                state: dccp.state,
+                reversed: dccp.reversed,
+                handshake: dccp.handshake,
+            }
+        });
         let status = slot.status();
         let counters = slot
             .counts()
@@ -740,6 +815,8 @@ impl Conntrack {
             labels: slot.labels(),
             timeout: clock::left(deadline, clock::ticks(now)),
             tcp,
+            sctp,
+            dccp,
             counters,
             started: slot.started(),
             stopped: (status & ips::DYING != 0)
@@ -767,51 +844,6 @@ impl Conntrack {
                 && !clock::is_over(entry.deadline.load(Relaxed), ticks);
             live.then(|| self.snapshot(Handle { index, generation }, now))?
         })
-    }
-
-    /// Makes a connection.
-    pub fn create(&self, new: &Create, now: u64, origin: Origin) -> Result<Handle, CreateError> {
-        let mut tcp = (new.original.protocol == TCP).then(Tcp::default);
-        if let (Some(tcp), Some(change)) = (&mut tcp, &new.tcp) {
-            change_tcp(tcp, change);
-        }
-        let fresh = Fresh {
-            original: new.original,
-            reply: new.reply,
-            zone: new.zone,
-            status: new.status,
-            mark: new.mark,
-            labels: new.labels,
-            timeout: new.timeout,
-            tcp,
-            bytes: 0,
-            no_port: false,
-        };
-        let handle = self.confirm(&fresh, now).map_err(|refused| match refused {
-            Refused::Clash(..) => CreateError::Exists,
-            Refused::Full => CreateError::Full,
-            Refused::NoMemory => CreateError::NoMemory,
-        })?;
-        if let Some(slot) = self.slot(handle) {
-            let mut events = ipct::NEW;
-            if new.status & ips::SEEN_REPLY != 0 {
-                events |= ipct::REPLY;
-            }
-            if new.status & ips::ASSURED != 0 {
-                events |= ipct::ASSURED;
-            }
-            if new.mark != 0 {
-                events |= ipct::MARK;
-            }
-            if new.tcp.is_some() {
-                events |= ipct::PROTOINFO;
-            }
-            if new.labels.is_some() {
-                events |= ipct::LABEL;
-            }
-            self.tell(events, &slot, origin, now);
-        }
-        Ok(handle)
     }
 
     /// Changes a connection. Returns false if it has gone.
@@ -853,6 +885,22 @@ impl Conntrack {
                 tcp.save(&slot);
                 events |= ipct::PROTOINFO;
             }
+            if let Some(to) = &change.sctp
+                && slot.protocol() == SCTP
+            {
+                let mut sctp = Sctp::load(&slot);
+                (sctp.state, sctp.tags) = (to.state, to.tags);
+                sctp.save(&slot);
+                events |= ipct::PROTOINFO;
+            }
+            if let Some(to) = &change.dccp
+                && slot.protocol() == DCCP
+            {
+                let mut dccp = Dccp::load(&slot);
+                change_dccp(&mut dccp, to);
+                dccp.save(&slot);
+                events |= ipct::PROTOINFO;
+            }
             if change.zero_counters {
                 slot.zero_counts();
             }
@@ -885,6 +933,10 @@ pub(crate) fn merge_labels(slot: &Slot<'_>, labels: &[u8; 16], mask: &[u8; 16]) 
         slot.set_labels(&new);
     }
     was != new
+}
+
+fn change_dccp(dccp: &mut Dccp, to: &DccpInfo) {
+    (dccp.state, dccp.reversed, dccp.handshake) = (to.state, to.reversed, to.handshake);
 }
 
 fn change_tcp(tcp: &mut Tcp, change: &TcpChange) {

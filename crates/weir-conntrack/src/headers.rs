@@ -6,7 +6,7 @@ use weir_packet::header::ethernet::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::header::ipv6::{NEXTHDR_FRAGMENT, NEXTHDR_NONE};
 use weir_packet::header::ipv6_ext::extensions;
 
-use crate::tuple::{Family, ICMP, ICMPV6, TCP, Tuple, UDP, UDPLITE};
+use crate::tuple::{DCCP, Family, GRE, ICMP, ICMPV6, SCTP, TCP, Tuple, UDP, UDPLITE};
 
 /// The headers of a packet that begins at its network header.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,7 @@ impl Headers {
             octets.map(|octets| u16::from_be_bytes(*octets))
         };
         let (src_port, dst_port) = match (self.protocol, self.family) {
-            (TCP | UDP | UDPLITE, _) => {
+            (TCP | UDP | UDPLITE | SCTP | DCCP, _) => {
                 // Linux reads 8 bytes of TCP and UDP headers.
                 segment.get(..8)?;
                 (half(0)?, half(2)?)
@@ -121,6 +121,7 @@ impl Headers {
                 segment.get(..8)?;
                 (half(4)?, half(0)?)
             }
+            (GRE, _) => (0, gre_key(segment)?),
             _ => (0, 0),
         };
         Some(Tuple {
@@ -131,6 +132,17 @@ impl Headers {
             protocol: self.protocol,
             family: self.family,
         })
+    }
+}
+
+/// Returns the key of a GRE packet: the call of version 1, which PPTP uses (`gre_pkt_to_tuple`). The other direction's
+/// is known only to a helper. `None` for version 1 that does not carry PPP.
+fn gre_key(segment: &[u8]) -> Option<u16> {
+    match *segment {
+        [_, version, a, b, _, _, c, d, ..] if version & 7 == 1 => {
+            ([a, b] == [0x88, 0x0b]).then_some(u16::from_be_bytes([c, d]))
+        }
+        _ => Some(0),
     }
 }
 

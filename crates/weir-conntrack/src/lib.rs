@@ -9,6 +9,7 @@
 //! | [`connection`] | connections as control code sees them, and events |
 //! | [`conntrack`] | the table |
 //! | [`packets`] | a packet's connection |
+//! | [`sctp`], [`dccp`] | the states of these protocols; TCP's are in [`status`] |
 //! | [`action`], [`nat`] | the action `ct`, and the translation of packets |
 //!
 //! The crate knows no devices and has no clock: callers pass the time of the stack's clock in nanoseconds.
@@ -19,12 +20,16 @@ pub mod action;
 mod clock;
 pub mod connection;
 pub mod conntrack;
+mod create;
+pub mod dccp;
 mod headers;
 mod index;
 mod key;
 mod levels;
 pub mod nat;
 pub mod packets;
+pub mod range;
+pub mod sctp;
 pub mod settings;
 pub mod status;
 mod store;
@@ -41,11 +46,14 @@ mod tests;
 
 pub use action::{Action, Cx, Done, Nat, Why, clear};
 pub use connection::{
-    Change, Counters, Create, CreateError, Event, Handle, Listener, Origin, Snapshot, Statistics,
-    TcpChange, TcpInfo,
+    Change, Counters, Create, CreateError, CreateNat, DccpInfo, Event, Handle, Listener, Origin,
+    SctpInfo, Snapshot, Statistics, TcpChange, TcpInfo,
 };
 pub use conntrack::{Collected, Conntrack};
-pub use nat::{Manip, Range};
+pub use dccp::DccpState;
+pub use nat::Manip;
+pub use range::Range;
+pub use sctp::SctpState;
 pub use settings::{Setting, Settings};
 pub use status::{TcpState, ipct, ips, tcp_flag};
 pub use tuple::{Direction, Family, Tuple, Zone};

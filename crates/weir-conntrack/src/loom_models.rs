@@ -245,6 +245,9 @@ fn create(table: &Conntrack, client: u8) -> Option<Handle> {
         mark: client.into(),
         labels: None,
         tcp: None,
+        sctp: None,
+        dccp: None,
+        nat: None,
     };
     table.create(&new, SECOND, Origin::Packet).ok()
 }

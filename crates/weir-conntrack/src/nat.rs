@@ -10,11 +10,11 @@ use weir_packet::checksum::Sum;
 
 use crate::conntrack::{Conntrack, Fresh};
 use crate::headers::Headers;
+use crate::range::Range;
+use crate::sctp;
 use crate::status::ips;
-use crate::tuple::{Direction, Family, ICMP, ICMPV6, TCP, Tuple, UDP, UDPLITE, Zone};
+use crate::tuple::{DCCP, Direction, Family, ICMP, ICMPV6, SCTP, TCP, Tuple, UDP, UDPLITE, Zone};
 
-/// `IPPROTO_DCCP`
-const DCCP: u8 = 33;
 /// The attempts of the first round.
 const ATTEMPTS: u32 = 128;
 
@@ -52,15 +52,6 @@ impl Manip {
     }
 }
 
-/// The addresses and ports to choose from (`struct nf_nat_range2`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Range {
-    /// The first and the last address, in the form of [`Tuple`].
-    pub addresses: Option<([u8; 16], [u8; 16])>,
-    /// The first and the last port.
-    pub ports: Option<(u16, u16)>,
-}
-
 /// The packet cannot be translated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Untranslatable;
@@ -69,8 +60,8 @@ pub(crate) struct Untranslatable;
 fn port_in(tuple: &Tuple, manip: Manip, (first, last): (u16, u16)) -> bool {
     let port = match (tuple.is_icmp(), tuple.protocol, manip) {
         (true, ..) => tuple.src_port,
-        (_, TCP | UDP | UDPLITE, Manip::Source) => tuple.src_port,
-        (_, TCP | UDP | UDPLITE, Manip::Destination) => tuple.dst_port,
+        (_, TCP | UDP | UDPLITE | SCTP | DCCP, Manip::Source) => tuple.src_port,
+        (_, TCP | UDP | UDPLITE | SCTP | DCCP, Manip::Destination) => tuple.dst_port,
         _ => return true,
     };
     (first..=last).contains(&port)
@@ -155,7 +146,7 @@ impl Conntrack {
         random: &mut dyn FnMut() -> u32,
     ) -> bool {
         let icmp = tuple.is_icmp();
-        if !icmp && !matches!(tuple.protocol, TCP | UDP | UDPLITE) {
+        if !icmp && !matches!(tuple.protocol, TCP | UDP | UDPLITE | SCTP | DCCP) {
             return true;
         }
         let by_source = icmp || manip == Manip::Source;
@@ -366,28 +357,31 @@ fn transport(segment: &mut [u8], headers: &Headers, target: &Tuple, manip: Manip
         Manip::Destination => (2, target.dst_port),
     };
     match (headers.protocol, headers.family) {
-        (protocol @ (TCP | UDP | UDPLITE), _) => {
+        (protocol @ (TCP | UDP | UDPLITE | DCCP), _) => {
             let Some(old) = load(segment, at) else {
                 return;
             };
             store(segment, at, port);
-            // Inside an ICMP error, TCP's checksum may be missing.
-            let place = if protocol == TCP { 16 } else { 6 };
-            let whole = protocol != TCP || segment.len() >= 20;
+            // Inside an ICMP error, the checksum of TCP or DCCP may be missing.
+            let (place, least, unused_zero) = match protocol {
+                TCP => (16, 20, false),
+                DCCP => (6, 12, false),
+                _ => (6, 8, true),
+            };
             match load(segment, place) {
                 Some(0) if protocol == UDP => {}
-                Some(check) if whole => {
+                Some(check) if segment.len() >= least => {
                     let check = delta.and(old, port).apply(check);
-                    let zero = check == 0 && protocol != TCP;
+                    let zero = check == 0 && unused_zero;
                     store(segment, place, if zero { 0xffff } else { check });
                 }
                 _ => {}
             }
         }
-        (DCCP, _) => {
-            if let Some(check) = load(segment, 6).filter(|_| segment.len() >= 12) {
-                store(segment, 6, delta.apply(check));
-            }
+        (SCTP, _) => {
+            store(segment, at, port);
+            // Its checksum covers no address.
+            sctp::fill_checksum(segment);
         }
         (ICMP, Family::V4) => {
             let query = matches!(segment.first(), Some(0 | 8 | 13..=18));

@@ -77,6 +77,24 @@ settings! {
     udp_timeout_stream = 120, Seconds: "UDP streams.";
     icmp_timeout = 30, Seconds: "ICMP.";
     icmpv6_timeout = 30, Seconds: "ICMPv6.";
+    sctp_timeout_closed = 10, Seconds: "SCTP, CLOSED.";
+    sctp_timeout_cookie_wait = 3, Seconds: "SCTP, COOKIE_WAIT.";
+    sctp_timeout_cookie_echoed = 3, Seconds: "SCTP, COOKIE_ECHOED.";
+    sctp_timeout_established = 210, Seconds: "SCTP, ESTABLISHED.";
+    sctp_timeout_shutdown_sent = 3, Seconds: "SCTP, SHUTDOWN_SENT.";
+    sctp_timeout_shutdown_recd = 3, Seconds: "SCTP, SHUTDOWN_RECD.";
+    sctp_timeout_shutdown_ack_sent = 3, Seconds: "SCTP, SHUTDOWN_ACK_SENT.";
+    sctp_timeout_heartbeat_sent = 30, Seconds: "SCTP, HEARTBEAT_SENT.";
+    dccp_timeout_request = 240, Seconds: "DCCP, REQUEST.";
+    dccp_timeout_respond = 480, Seconds: "DCCP, RESPOND.";
+    dccp_timeout_partopen = 480, Seconds: "DCCP, PARTOPEN.";
+    dccp_timeout_open = 43_200, Seconds: "DCCP, OPEN.";
+    dccp_timeout_closereq = 64, Seconds: "DCCP, CLOSEREQ.";
+    dccp_timeout_closing = 64, Seconds: "DCCP, CLOSING.";
+    dccp_timeout_timewait = 240, Seconds: "DCCP, TIMEWAIT.";
+    dccp_loose = 1, Flag: "DCCP connections whose beginning was not seen are picked up.";
+    gre_timeout = 30, Seconds: "GRE without a reply.";
+    gre_timeout_stream = 180, Seconds: "GRE with packets in both directions.";
 }
 
 impl Setting {

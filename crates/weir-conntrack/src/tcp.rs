@@ -852,6 +852,9 @@ mod tests {
                 mark: 0,
                 labels: None,
                 tcp: None,
+                sctp: None,
+                dccp: None,
+                nat: None,
             };
             let made = bench.table.create(&create, bench.now, Origin::Packet);
             let slot = bench.table.slot(made.unwrap()).unwrap();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tracking of a packet: finds or begins its connection and runs the protocol's state machine
-//! (`nf_conntrack_in`, nf_conntrack_proto_{udp,icmp,icmpv6,generic}.c).
+//! (`nf_conntrack_in`, nf_conntrack_proto_{udp,icmp,icmpv6,gre,generic}.c).
 //!
 //! A connection that has begun exists only on the packet's way through one action ([`Fresh`]) until it is
-//! committed; Linux allocates it and hands it on with the packet. TCP, UDP, UDPLite and ICMP have a state machine.
-//! Every other protocol is tracked by addresses alone, as `nf_conntrack_proto_generic.c` does it: Linux knows the
-//! ports of SCTP and DCCP and the keys of GRE.
+//! committed; Linux allocates it and hands it on with the packet. The state machines of TCP, SCTP and DCCP are in files
+//! of their own; those of UDP, UDPLite, ICMP and GRE are time-outs, and are here. Every other protocol is tracked by
+//! addresses alone, as `nf_conntrack_proto_generic.c` does it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,13 +14,17 @@ use weir_packet::checksum::{Sum, verify, verify_v4, verify_v6};
 
 use crate::clock;
 use crate::connection::{Handle, Origin};
-use crate::conntrack::{Conntrack, Fresh, bump};
+use crate::conntrack::{Conntrack, Fresh, State, bump};
+use crate::dccp::{self, Dccp};
 use crate::headers::{Headers, is_error};
+use crate::sctp::{self, Sctp};
 use crate::settings::Setting;
 use crate::status::{ipct, ips};
 use crate::store::Slot;
 use crate::tcp::{Judgement, Segment, Tcp};
-use crate::tuple::{Direction, Family, ICMP, ICMPV6, TCP, Tuple, UDP, UDPLITE, Zone};
+use crate::tuple::{
+    DCCP, Direction, Family, GRE, ICMP, ICMPV6, SCTP, TCP, Tuple, UDP, UDPLITE, Zone,
+};
 
 /// A packet to be tracked.
 #[derive(Clone, Copy)]
@@ -84,8 +88,10 @@ impl Subject<'_> {
         }
         let (headers, segment) = (&self.headers, self.segment());
         let protocol = headers.protocol;
-        if protocol == UDPLITE {
-            return self.is_lite_sound();
+        match protocol {
+            UDPLITE => return self.is_lite_sound(),
+            SCTP => return sctp::is_sound(segment),
+            _ => {}
         }
         match headers.family {
             Family::V4 if protocol == ICMP => verify(segment),
@@ -96,25 +102,38 @@ impl Subject<'_> {
 
     /// The same for UDPLite, whose checksum covers a part of the datagram.
     fn is_lite_sound(&self) -> bool {
-        let (headers, segment) = (&self.headers, self.segment());
+        let segment = self.segment();
         let stated = segment
             .get(4..)
             .and_then(|rest| rest.first_chunk())
             .map_or(0, |octets| usize::from(u16::from_be_bytes(*octets)));
         let covered = if stated == 0 { segment.len() } else { stated };
+        self.is_sound_up_to(covered)
+    }
+
+    /// Whether the checksum over the pseudo header and the first `covered` bytes is right (`nf_checksum_partial`).
+    fn is_sound_up_to(&self, covered: usize) -> bool {
+        let (headers, segment) = (&self.headers, self.segment());
         let Some(covered) = segment.get(..covered) else {
             return false;
         };
         let mut sum = Sum::new();
-        let len = segment.len() as u32;
+        let (protocol, len) = (headers.protocol, segment.len() as u32);
         match headers.family {
             Family::V4 => {
                 let (src, dst) = (first(&headers.src), first(&headers.dst));
-                sum.add_pseudo_v4(src, dst, UDPLITE, len as u16)
+                sum.add_pseudo_v4(src, dst, protocol, len as u16)
             }
-            Family::V6 => sum.add_pseudo_v6(headers.src, headers.dst, UDPLITE, len),
+            Family::V6 => sum.add_pseudo_v6(headers.src, headers.dst, protocol, len),
         };
         sum.add(covered).finish() == 0
+    }
+
+    /// Reads the header of a DCCP packet, if its checksum is right or not asked for (`dccp_error`).
+    fn dccp(&self, verified: bool) -> Option<dccp::Packet> {
+        let packet = dccp::Packet::read(self.segment())?;
+        let sound = !verified || self.checked || self.is_sound_up_to(packet.covered);
+        sound.then_some(packet)
     }
 
     /// The checks of a UDP or UDPLite header (`udp_error`, `udplite_error`).
@@ -272,6 +291,14 @@ impl Conntrack {
                     }
                 }
             }
+            SCTP => match self.see_sctp(subject, slot, handle, direction, now) {
+                Some(more) => events |= more,
+                None => return Seen::Invalid,
+            },
+            DCCP => match self.see_dccp(subject, slot, handle, direction, now) {
+                Ok(more) => events |= more,
+                Err(seen) => return seen,
+            },
             UDP | UDPLITE => {
                 if !subject.is_udp_valid(verified) {
                     return Seen::Invalid;
@@ -289,6 +316,21 @@ impl Conntrack {
                             slot.set_embryonic(false);
                             events |= ipct::ASSURED;
                         }
+                    }
+                }
+                self.refresh(slot, handle, settings.get(timeout), status, now);
+                slot.count(direction, 1, bytes);
+            }
+            GRE => {
+                let status = slot.status();
+                let mut timeout = Setting::gre_timeout;
+                if status & ips::SEEN_REPLY != 0 {
+                    timeout = Setting::gre_timeout_stream;
+                    if status & (ips::ASSURED | ips::NAT_CLASH) == 0
+                        && self.set_status(slot, handle, ips::ASSURED)
+                    {
+                        slot.set_embryonic(false);
+                        events |= ipct::ASSURED;
                     }
                 }
                 self.refresh(slot, handle, settings.get(timeout), status, now);
@@ -313,6 +355,91 @@ impl Conntrack {
         }
         self.tell(events, slot, Origin::Packet, now);
         Seen::Valid
+    }
+
+    /// Runs SCTP's state machine. Returns the events, `None` for an invalid packet.
+    fn see_sctp(
+        &self,
+        subject: &Subject<'_>,
+        slot: &Slot<'_>,
+        handle: Handle,
+        direction: Direction,
+        now: u64,
+    ) -> Option<u32> {
+        let settings = self.settings();
+        let segment = subject.segment();
+        if settings.is(Setting::checksum) && !subject.is_sound() {
+            return None;
+        }
+        let lock = slot.lock();
+        if slot.entry.generation.load(Relaxed) != handle.generation {
+            return None;
+        }
+        let mut sctp = Sctp::load(slot);
+        let judgement = sctp.packet(direction, segment, true, settings);
+        sctp.save(slot);
+        let sctp::Judgement::Valid {
+            timeout,
+            changed,
+            established,
+        } = judgement
+        else {
+            return None;
+        };
+        let mut events = if changed { ipct::PROTOINFO } else { 0 };
+        if established && lock.add_status(ips::ASSURED) {
+            slot.set_embryonic(false);
+            events |= ipct::ASSURED;
+        }
+        if let Some(timeout) = timeout {
+            Self::refresh_locked(slot, timeout, slot.status(), now);
+            slot.count(direction, 1, subject.headers.len as u64);
+        }
+        Some(events)
+    }
+
+    /// Runs DCCP's state machine. Returns the events, or what else the packet means.
+    fn see_dccp(
+        &self,
+        subject: &Subject<'_>,
+        slot: &Slot<'_>,
+        handle: Handle,
+        direction: Direction,
+        now: u64,
+    ) -> Result<u32, Seen> {
+        let settings = self.settings();
+        let packet = subject.dccp(settings.is(Setting::checksum));
+        let packet = packet.ok_or(Seen::Invalid)?;
+        let bytes = subject.headers.len as u64;
+        let lock = slot.lock();
+        if slot.entry.generation.load(Relaxed) != handle.generation {
+            return Err(Seen::Invalid);
+        }
+        let status = slot.status();
+        let mut dccp = Dccp::load(slot);
+        let judgement = dccp.packet(direction, &packet, status, settings);
+        dccp.save(slot);
+        match judgement {
+            dccp::Judgement::Invalid => Err(Seen::Invalid),
+            dccp::Judgement::Ignored => Ok(0),
+            dccp::Judgement::Last => {
+                slot.count(direction, 1, bytes);
+                Err(Seen::Last)
+            }
+            dccp::Judgement::Valid {
+                timeout,
+                changed,
+                assured,
+            } => {
+                // Linux sends no event for the status.
+                if assured && lock.add_status(ips::ASSURED) {
+                    slot.set_embryonic(false);
+                }
+                Self::refresh_locked(slot, timeout, status, now);
+                slot.count(direction, 1, bytes);
+                Ok(if changed { ipct::PROTOINFO } else { 0 })
+            }
+        }
     }
 
     /// Sets a bit of the status. Returns whether it was clear.
@@ -346,7 +473,7 @@ impl Conntrack {
         let settings = self.settings();
         let verified = settings.is(Setting::checksum);
         let reply = tuple.invert()?;
-        let mut tcp = None;
+        let mut state = State::None;
         let timeout = match (tuple.protocol, tuple.family) {
             (TCP, _) => {
                 let segment = Segment::read(subject.segment())?;
@@ -362,9 +489,35 @@ impl Conntrack {
                 else {
                     return None;
                 };
-                tcp = Some(new);
+                state = State::Tcp(new);
                 timeout
             }
+            (SCTP, _) => {
+                let segment = subject.segment();
+                if verified && !subject.is_sound() {
+                    return None;
+                }
+                let mut new = Sctp::new(segment)?;
+                let judgement = new.packet(Direction::Original, segment, false, settings);
+                state = State::Sctp(new);
+                match judgement {
+                    sctp::Judgement::Valid { timeout, .. } => timeout?,
+                    sctp::Judgement::Invalid => return None,
+                }
+            }
+            (DCCP, _) => {
+                let packet = subject.dccp(verified)?;
+                let mut new = Dccp::new(&packet, settings)?;
+                let judgement = new.packet(Direction::Original, &packet, 0, settings);
+                state = State::Dccp(new);
+                match judgement {
+                    dccp::Judgement::Valid { timeout, .. } => timeout,
+                    // Linux picks it up with the time-out of a Request.
+                    dccp::Judgement::Ignored => settings.get(Setting::dccp_timeout_request),
+                    _ => return None,
+                }
+            }
+            (GRE, _) => settings.get(Setting::gre_timeout),
             (UDP | UDPLITE, _) => {
                 if !subject.is_udp_valid(verified) {
                     return None;
@@ -388,7 +541,7 @@ impl Conntrack {
             mark: 0,
             labels: None,
             timeout,
-            tcp,
+            state,
             bytes: subject.headers.len as u64,
             no_port: false,
         })

@@ -11,6 +11,12 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 /// `IPPROTO_ICMPV6`
 pub const ICMPV6: u8 = 58;
+/// `IPPROTO_DCCP`
+pub const DCCP: u8 = 33;
+/// `IPPROTO_GRE`
+pub const GRE: u8 = 47;
+/// `IPPROTO_SCTP`
+pub const SCTP: u8 = 132;
 /// `IPPROTO_UDPLITE`
 pub const UDPLITE: u8 = 136;
 
@@ -52,9 +58,10 @@ pub struct Tuple {
     pub src: [u8; 16],
     /// The destination address, in the same form.
     pub dst: [u8; 16],
-    /// The source port; for ICMP the identifier; 0 for protocols without ports.
+    /// The source port; for ICMP the identifier; for GRE the key, which no packet has; 0 for protocols without ports.
     pub src_port: u16,
-    /// The destination port; for ICMP the type in the upper byte and the code in the lower one.
+    /// The destination port; for ICMP the type in the upper byte and the code in the lower one; for GRE of version 1 the
+    /// call (`key`).
     pub dst_port: u16,
     /// The protocol number.
     pub protocol: u8,

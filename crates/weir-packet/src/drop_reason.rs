@@ -4,7 +4,8 @@
 //!
 //! The table holds the names of Linux 6.1 to 6.18. These include names that later kernels use where
 //! 6.1 reports `NOT_SPECIFIED`, and names that were renamed later (`VXLAN_NO_REMOTE`, now
-//! `NO_TX_TARGET`). The kernel's numbers change from version to version, so the numbers here are
+//! `NO_TX_TARGET`). For what the action `ct` drops, Linux reports only `TC_INGRESS` or `TC_EGRESS`; the names with `CT_`,
+//! at the end of the table, are Weir's own. The kernel's numbers change from version to version, so the numbers here are
 //! only indices into this table, for counters.
 
 /// The meaning of a drop to a user of the network.
@@ -174,6 +175,13 @@ drop_reasons! {
     PSP_INPUT: "The PSP checks on input failed.",
     PSP_OUTPUT: "The PSP checks on output failed.",
     RECURSION_LIMIT: "The packet passed through too many stacked devices.",
+    CT_NOT_IP: "The action ct got a packet that is not IP.",
+    CT_FRAGMENT: "The action ct got a fragment where it cannot reassemble packets.",
+    CT_TABLE_FULL: "The connection table is full, and no connection can be removed early.",
+    CT_CLASH: "Another connection has the key of the packet's new connection.",
+    CT_NO_PORT: "The range of an address translation has no free port.",
+    CT_UNTRANSLATABLE: "The packet's address cannot be translated, as in an ICMP redirect.",
+    CT_GONE: "The packet's connection ended while it was tracked.",
 }
 
 impl DropReason {

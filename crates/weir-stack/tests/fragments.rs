@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fragments through the action `ct`: reassembly in a zone, tracking and translation of the whole packet, and
-//! fragments again where it leaves.
+//! The action `ct` and fragments: reassembly in a zone, tracking and translation of the whole packet, and fragments
+//! again where it leaves. And the reasons of what it drops.
 #![allow(clippy::unwrap_used)] // Tests may panic.
 
 mod world;
@@ -43,6 +43,8 @@ struct Ct {
     zone: u16,
     /// The source is translated to this address.
     source: Option<[u8; 4]>,
+    /// And to a port of this range.
+    ports: Option<(u16, u16)>,
     then: Then,
 }
 
@@ -103,6 +105,10 @@ fn put_ct(out: &mut Writer, what: Ct) {
     out.put(ct::ZONE, &what.zone.to_ne_bytes());
     if let Some(address) = what.source {
         out.put(ct::NAT_IPV4_MIN, &address);
+    }
+    if let Some((first, last)) = what.ports {
+        out.put(ct::NAT_PORT_MIN, &first.to_be_bytes());
+        out.put(ct::NAT_PORT_MAX, &last.to_be_bytes());
     }
     out.end(inside);
     out.end(action);
@@ -180,6 +186,7 @@ fn count(world: &World) -> u32 {
 const REDIRECT: Ct = Ct {
     zone: 5,
     source: None,
+    ports: None,
     then: Then::Redirect,
 };
 
@@ -234,6 +241,7 @@ fn a_forwarded_packet_is_translated_as_a_whole_and_fragmented_again() {
         Ct {
             zone: 0,
             source: Some(source),
+            ports: None,
             then: Then::Pass,
         },
     );
@@ -458,4 +466,40 @@ fn ipv6_fragments_too_long_for_the_device_are_dropped() {
     world.arrive("d1", &frames);
     assert!(world.left().is_empty());
     assert_eq!(world.dropped("d2", Place::Egress, Reason::PKT_TOO_BIG), 1);
+}
+
+#[test]
+fn what_ct_drops_has_its_reason() {
+    let mut world = World::router();
+    filter(
+        &mut world,
+        Ct {
+            zone: 0,
+            source: Some([10, 0, 2, 77]),
+            ports: Some((5000, 5001)),
+            then: Then::Pass,
+        },
+    );
+    let from = |n: u8| {
+        let src = [10, 0, 1, n];
+        let payload = udp(src, DST, 1000, 53, b"question");
+        Packet {
+            src,
+            payload: &payload,
+            ..Packet::default()
+        }
+        .from(1)
+    };
+    // Two ports serve two sources.
+    world.arrive("d1", &[from(2), from(3), from(4)]);
+    assert_eq!((world.left().len(), count(&world)), (2, 2));
+    assert_eq!(world.dropped("d1", Place::Ingress, Reason::CT_NO_PORT), 1);
+    let mut arp = ethernet(device_mac(1), host_mac(1), 0x0806).to_vec();
+    arp.extend([0; 46]);
+    let mut cut = from(2);
+    cut.truncate(14 + 19);
+    world.arrive("d1", &[arp, cut]);
+    assert_eq!(world.dropped("d1", Place::Ingress, Reason::CT_NOT_IP), 1);
+    assert_eq!(world.dropped("d1", Place::Ingress, Reason::HDR_TRUNC), 1);
+    assert_eq!(world.dropped("d1", Place::Ingress, Reason::TC_INGRESS), 0);
 }

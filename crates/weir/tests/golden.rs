@@ -79,6 +79,8 @@ scripts! {
     batch = "batch",
     carrier = "carrier",
     conntrack = "conntrack",
+    conntrack_nat = "conntrack-nat",
+    conntrack_protocols = "conntrack-protocols",
     dad = "dad",
     ethtool = "ethtool",
     ethtool_ioctl = "ethtool-ioctl",

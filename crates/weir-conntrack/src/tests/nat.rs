@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use weir_packet::checksum::{checksum, verify, verify_v4, verify_v6};
 
 use crate::action::{Nat, Why};
-use crate::nat::{Manip, Range};
+use crate::nat::Manip;
+use crate::range::Range;
 use crate::settings::Setting;
 use crate::tuple::{ICMP, ICMPV6};
 

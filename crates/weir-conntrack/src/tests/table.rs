@@ -129,6 +129,9 @@ proptest! {
                         mark: key.into(),
                         labels: v6.then_some([key; 16]),
                         tcp: None,
+                        sctp: None,
+                        dccp: None,
+                        nat: None,
                     }, ns, Origin::Packet);
                     let at = (key, v6, zone);
                     prop_assert_eq!(made.is_err(), live(&oracle, &at), "{:?}", at);
@@ -209,6 +212,9 @@ fn a_connection_is_found_in_the_zone_of_each_direction() {
             mark: 0,
             labels: None,
             tcp: None,
+            sctp: None,
+            dccp: None,
+            nat: None,
         };
         let made = bench.table.create(&create, bench.now, Origin::Packet);
         let handle = made.unwrap();
@@ -514,6 +520,9 @@ fn a_full_table_refuses_unless_a_connection_can_go() {
         mark: 0,
         labels: None,
         tcp: None,
+        sctp: None,
+        dccp: None,
+        nat: None,
     };
     let full = bench.table.create(&create, bench.now, Origin::Packet);
     assert_eq!(full, Err(CreateError::Full));
@@ -623,6 +632,9 @@ fn threads_agree_about_the_connections() {
                                 mark: original.src[3].into(),
                                 labels: None,
                                 tcp: None,
+                                sctp: None,
+                                dccp: None,
+                                nat: None,
                             };
                             let _ = table.create(&create, now, Origin::Packet);
                         }
@@ -695,6 +707,9 @@ fn a_table_grows_to_a_limit_that_is_raised_later() {
             mark: number,
             labels: None,
             tcp: None,
+            sctp: None,
+            dccp: None,
+            nat: None,
         };
         table.create(&create, bench.now, Origin::Packet)
     };
@@ -759,6 +774,9 @@ fn a_batch_of_connections_is_made_as_one_by_one() {
                 mark: number,
                 labels: None,
                 tcp: None,
+                sctp: None,
+                dccp: None,
+                nat: None,
             }
         })
         .collect();

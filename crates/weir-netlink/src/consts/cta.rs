@@ -72,6 +72,22 @@ pub mod protoinfo {
     pub const MAX: u16 = 3;
 }
 
+/// In `protoinfo::DCCP` (`CTA_PROTOINFO_DCCP_*`).
+pub mod dccp {
+    pub const STATE: u16 = 1;
+    pub const ROLE: u16 = 2;
+    pub const HANDSHAKE_SEQ: u16 = 3;
+    pub const MAX: u16 = 4;
+}
+
+/// In `protoinfo::SCTP` (`CTA_PROTOINFO_SCTP_*`).
+pub mod sctp {
+    pub const STATE: u16 = 1;
+    pub const VTAG_ORIGINAL: u16 = 2;
+    pub const VTAG_REPLY: u16 = 3;
+    pub const MAX: u16 = 3;
+}
+
 /// In `protoinfo::TCP` (`CTA_PROTOINFO_TCP_*`).
 pub mod tcp {
     pub const STATE: u16 = 1;

@@ -213,7 +213,7 @@ impl Kind for Ct {
                     done = act(cx, packet);
                 }
                 Defragmented::Dropped(reason) => {
-                    cx.note(packet, || format!("ct: fragment: {}", reason.sentence()));
+                    cx.note(packet, || format!("ct: {}", reason.sentence()));
                     common.counters.count_drop(cx.cpu);
                     out.reason = Some(reason);
                     return code::SHOT;
@@ -223,8 +223,10 @@ impl Kind for Ct {
         match done {
             Done::Pass => control,
             Done::Drop(why) => {
-                cx.note(packet, || why.sentence().into());
+                let reason = why.reason();
+                cx.note(packet, || format!("ct: {}", reason.sentence()));
                 common.counters.count_drop(cx.cpu);
+                out.reason = Some(reason);
                 code::SHOT
             }
         }

@@ -115,6 +115,9 @@ fn create(table: &Conntrack, entries: u32, protocol: u8) -> Result<(), String> {
                 mark: 0,
                 labels: None,
                 tcp: None,
+                sctp: None,
+                dccp: None,
+                nat: None,
             });
         }
         table.create_batch(&batch, SECOND, Origin::Packet, &mut made);

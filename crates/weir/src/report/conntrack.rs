@@ -25,12 +25,17 @@ pub fn stat(engine: &Engine) -> Value {
             assured += u64::from(connection.status & ips::ASSURED != 0);
             let protocol = match connection.original.protocol {
                 1 => "icmp".to_owned(),
+                6 => "tcp".to_owned(),
                 17 => "udp".to_owned(),
+                33 => "dccp".to_owned(),
+                47 => "gre".to_owned(),
                 58 => "icmpv6".to_owned(),
+                132 => "sctp".to_owned(),
+                136 => "udplite".to_owned(),
                 other => format!("protocol {other}"),
             };
-            let state = match &connection.tcp {
-                Some(tcp) => format!("tcp {}", tcp.state.name()),
+            let state = match connection.state_name() {
+                Some(state) => format!("{protocol} {state}"),
                 None => protocol,
             };
             *states.entry(state).or_default() += 1;

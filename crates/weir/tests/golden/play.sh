@@ -39,7 +39,7 @@ mark() {
 
 # Sorts connections, and undoes up to 99 seconds of their time-outs, which begin with N999.
 connections() {
-    sed -E -e 's/((tcp|udp|icmp|icmpv6|unknown) +[0-9]+ )([0-9])9[0-9]{2} /\1\3999 /' \
+    sed -E -e 's/((tcp|udp|udplite|sctp|dccp|gre|icmp|icmpv6|unknown) +[0-9]+ )([0-9])9[0-9]{2} /\1\3999 /' \
         -e 's/<timeout>([0-9])9[0-9]{2}</<timeout>\1999</' -e 's/<id>[0-9]*/<id>N/' \
         -e 's/ id=[0-9]{3,}/ id=N/' -e 's/portid=[0-9]*/portid=N/' -e 's/ progname=conntrack//' -e 's/use=[0-9]+/use=N/' |
         "${1:-sort}"

@@ -4,15 +4,14 @@
 //! Mirrors net/netfilter/nf_conntrack_netlink.c. The table is [`weir_conntrack::Conntrack`]; a namespace without one
 //! has an empty list.
 //!
-//! Not served, with EOPNOTSUPP and a sentence: helpers, connections with a master, address translation of a
-//! connection that a request makes. Sequence adjustment and SYN proxies are ignored, as Linux ignores them for
+//! Not served, with EOPNOTSUPP and a sentence: helpers, connections with a master. Sequence adjustment and SYN proxies are ignored, as Linux ignores them for
 //! connections without these extensions.
 
 use std::sync::Arc;
 
 use weir_conntrack::{
-    Change, Conntrack, Create, CreateError, Handle, Origin, Snapshot, Statistics, TcpChange,
-    TcpState, Tuple, Zone, ipct, ips,
+    Change, Conntrack, Create, CreateError, CreateNat, DccpInfo, DccpState, Handle, Origin,
+    SctpInfo, SctpState, Snapshot, Statistics, TcpChange, TcpState, Tuple, Zone, ipct, ips, tuple,
 };
 use weir_netlink::{Attr, Error, Strictness, Table, Writer, cta, errno, nfnl, nlm};
 
@@ -285,17 +284,21 @@ fn create(
     if let Some(attr) = tb.get(cta::HELP) {
         return Err(no_helper(&attr));
     }
-    for ty in [cta::NAT_SRC, cta::NAT_DST] {
-        if let Some(attr) = tb.get(ty) {
-            let text = "A request cannot set up address translation; the action ct does";
-            return Err(Error::unsupported(text).at(&attr));
-        }
-    }
+    let range = |ty| match tb.get(ty) {
+        Some(attr) => wire::range(&attr, original.family).map(Some),
+        None => Ok(None),
+    };
+    let (destination, source) = (range(cta::NAT_DST)?, range(cta::NAT_SRC)?);
+    let translates = destination.is_some() || source.is_some();
+    let nat = translates.then_some(CreateNat {
+        destination,
+        source,
+    });
     let status = match tb.get(cta::STATUS) {
         Some(attr) => change_status(ips::CONFIRMED, attr.be32()?)?,
         None => ips::CONFIRMED,
     };
-    let tcp = protocol(tb, &original)?;
+    let info = protocol(tb, &original)?;
     let mark = match tb.get(cta::MARK) {
         Some(attr) => attr.be32()?,
         None => 0,
@@ -315,7 +318,10 @@ fn create(
         status,
         mark,
         labels: labels.map(|(labels, mask)| std::array::from_fn(|at| labels[at] & mask[at])),
-        tcp,
+        tcp: info.tcp,
+        sctp: info.sctp,
+        dccp: info.dccp,
+        nat,
     };
     let made = table.create(&create, now, origin(ctl));
     let handle = made.map_err(|error| {
@@ -372,7 +378,8 @@ fn change(
     if let Some(attr) = tb.get(cta::STATUS) {
         change.status = Some(change_status(old.status, attr.be32()?)?);
     }
-    change.tcp = protocol(tb, &old.original)?;
+    let info = protocol(tb, &old.original)?;
+    (change.tcp, change.sctp, change.dccp) = (info.tcp, info.sctp, info.dccp);
     if let Some(attr) = tb.get(cta::MARK) {
         let mask = tb
             .get(cta::MARK_MASK)
@@ -407,24 +414,79 @@ fn change_status(old: u32, new: u32) -> Result<u32, Error> {
     Ok(old & ips::UNCHANGEABLE | new & !ips::UNCHANGEABLE)
 }
 
-/// Reads `CTA_PROTOINFO` of a connection (`ctnetlink_change_protoinfo`).
-fn protocol(tb: &Table<'_>, original: &Tuple) -> Result<Option<TcpChange>, Error> {
+/// The state of a connection's protocol in a request.
+#[derive(Default)]
+struct ProtocolInfo {
+    tcp: Option<TcpChange>,
+    sctp: Option<SctpInfo>,
+    dccp: Option<DccpInfo>,
+}
+
+/// Reads `CTA_PROTOINFO` of a connection (`ctnetlink_change_protoinfo`). The state of another protocol is ignored.
+fn protocol(tb: &Table<'_>, original: &Tuple) -> Result<ProtocolInfo, Error> {
+    let mut info = ProtocolInfo::default();
     let Some(attr) = tb.get(cta::PROTOINFO) else {
-        return Ok(None);
+        return Ok(info);
     };
     let tb = attr.parse(&wire::PROTOINFO, Strictness::Liberal)?;
-    for ty in [cta::protoinfo::DCCP, cta::protoinfo::SCTP] {
-        if let Some(attr) = tb.get(ty) {
-            let text = "Connections of SCTP and DCCP have no state";
-            return Err(Error::unsupported(text).at(&attr));
+    match original.protocol {
+        tuple::TCP => {
+            info.tcp = tb
+                .get(cta::protoinfo::TCP)
+                .map(|attr| tcp(&attr))
+                .transpose()?;
         }
+        tuple::SCTP => {
+            info.sctp = tb
+                .get(cta::protoinfo::SCTP)
+                .map(|attr| sctp(&attr))
+                .transpose()?;
+        }
+        tuple::DCCP => {
+            info.dccp = tb
+                .get(cta::protoinfo::DCCP)
+                .map(|attr| dccp(&attr))
+                .transpose()?;
+        }
+        _ => {}
     }
-    let Some(attr) = tb.get(cta::protoinfo::TCP) else {
-        return Ok(None);
-    };
-    if original.protocol != weir_conntrack::tuple::TCP {
-        return Ok(None);
+    Ok(info)
+}
+
+/// `nlattr_to_sctp`
+fn sctp(attr: &Attr<'_>) -> Result<SctpInfo, Error> {
+    let tb = attr.parse(&wire::SCTP_INFO, Strictness::Liberal)?;
+    let wanted = |ty| tb.get(ty).ok_or_else(invalid);
+    Ok(SctpInfo {
+        state: SctpState::of(wanted(cta::sctp::STATE)?.u8()?).ok_or_else(invalid)?,
+        tags: [
+            wanted(cta::sctp::VTAG_ORIGINAL)?.be32()?,
+            wanted(cta::sctp::VTAG_REPLY)?.be32()?,
+        ],
+    })
+}
+
+/// `nlattr_to_dccp`
+fn dccp(attr: &Attr<'_>) -> Result<DccpInfo, Error> {
+    let tb = attr.parse(&wire::DCCP_INFO, Strictness::Liberal)?;
+    let wanted = |ty| tb.get(ty).ok_or_else(invalid);
+    let (state, role) = (
+        wanted(cta::dccp::STATE)?.u8()?,
+        wanted(cta::dccp::ROLE)?.u8()?,
+    );
+    if role > 1 {
+        return Err(invalid());
     }
+    let handshake = tb.get(cta::dccp::HANDSHAKE_SEQ).map(|attr| attr.be64());
+    Ok(DccpInfo {
+        state: DccpState::of(state).ok_or_else(invalid)?,
+        reversed: role == 1,
+        handshake: handshake.transpose()?.unwrap_or(0),
+    })
+}
+
+/// `nlattr_to_tcp`
+fn tcp(attr: &Attr<'_>) -> Result<TcpChange, Error> {
     let tb = attr.parse(&wire::TCP_INFO, Strictness::Liberal)?;
     let octet = |ty| tb.get(ty).map(|attr| attr.u8()).transpose();
     let flags = |ty| {
@@ -432,14 +494,14 @@ fn protocol(tb: &Table<'_>, original: &Tuple) -> Result<Option<TcpChange>, Error
         octets.map(|&[flags, mask]| (flags, mask))
     };
     let scale = octet(cta::tcp::WSCALE_ORIGINAL)?.zip(octet(cta::tcp::WSCALE_REPLY)?);
-    Ok(Some(TcpChange {
+    Ok(TcpChange {
         state: octet(cta::tcp::STATE)?.and_then(TcpState::of),
         scale: scale.map(|(original, reply)| [original, reply]),
         flags: [
             flags(cta::tcp::FLAGS_ORIGINAL),
             flags(cta::tcp::FLAGS_REPLY),
         ],
-    }))
+    })
 }
 
 /// Labels, and the mask of the bits that change.

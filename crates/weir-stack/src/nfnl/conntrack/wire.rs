@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Connections as attributes: tuples and zones in both directions, and the description of a connection.
 
-use weir_conntrack::tuple::{ICMP, ICMPV6, TCP, UDP, UDPLITE};
-use weir_conntrack::{Direction, Family, Snapshot, Tuple, Zone, ips};
+use weir_conntrack::tuple::{DCCP, GRE, ICMP, ICMPV6, SCTP, TCP, UDP, UDPLITE};
+use weir_conntrack::{Direction, Family, Range, Snapshot, Tuple, Zone, ips};
 use weir_netlink::{
     Attr, Error, NfGenMsg, Policy, Rule, Strictness, Table, Writer, cta, errno, policy,
 };
@@ -11,12 +11,6 @@ use cta::filter_flag as flag;
 
 /// The largest shift of a window (`TCP_MAX_WSCALE`).
 const MAX_SCALE: u64 = 14;
-/// `IPPROTO_DCCP`
-const DCCP: u8 = 33;
-/// `IPPROTO_GRE`
-const GRE: u8 = 47;
-/// `IPPROTO_SCTP`
-const SCTP: u8 = 132;
 
 /// `ct_nla_policy`
 pub(super) static POLICY: Policy = policy! { max cta::MAX;
@@ -83,6 +77,35 @@ pub(super) static TCP_INFO: Policy = policy! { max cta::tcp::MAX;
     cta::tcp::WSCALE_REPLY => Rule::u8().max(MAX_SCALE),
     cta::tcp::FLAGS_ORIGINAL => Rule::unspec(2),
     cta::tcp::FLAGS_REPLY => Rule::unspec(2),
+};
+
+/// `sctp_nla_policy`
+pub(super) static SCTP_INFO: Policy = policy! { max cta::sctp::MAX;
+    cta::sctp::STATE => Rule::u8().max(8),
+    cta::sctp::VTAG_ORIGINAL => Rule::u32(),
+    cta::sctp::VTAG_REPLY => Rule::u32(),
+};
+
+/// `dccp_nla_policy`
+pub(super) static DCCP_INFO: Policy = policy! { max cta::dccp::MAX;
+    cta::dccp::STATE => Rule::u8(),
+    cta::dccp::ROLE => Rule::u8(),
+    cta::dccp::HANDSHAKE_SEQ => Rule::u64(),
+};
+
+/// `nat_nla_policy`
+static NAT: Policy = policy! { max cta::nat::MAX;
+    cta::nat::V4_MINIP => Rule::u32(),
+    cta::nat::V4_MAXIP => Rule::u32(),
+    cta::nat::PROTO => Rule::nested_any(),
+    cta::nat::V6_MINIP => Rule::unspec(16),
+    cta::nat::V6_MAXIP => Rule::unspec(16),
+};
+
+/// `protonat_nla_policy`
+static PROTONAT: Policy = policy! { max cta::protonat::MAX;
+    cta::protonat::PORT_MIN => Rule::u16(),
+    cta::protonat::PORT_MAX => Rule::u16(),
 };
 
 /// `help_nla_policy`
@@ -226,6 +249,39 @@ fn protocol(attr: &Attr<'_>, tuple: &mut Tuple, flags: u32) -> Result<(), Error>
     Ok(())
 }
 
+/// Reads what a connection is translated to (`nfnetlink_parse_nat`).
+pub(super) fn range(attr: &Attr<'_>, family: Family) -> Result<Range, Error> {
+    let tb = attr.parse(&NAT, Strictness::Liberal)?;
+    let (length, first, last) = match family {
+        Family::V4 => (4, cta::nat::V4_MINIP, cta::nat::V4_MAXIP),
+        Family::V6 => (16, cta::nat::V6_MINIP, cta::nat::V6_MAXIP),
+    };
+    let address = |ty| {
+        let octets = tb.payload(ty)?.get(..length)?;
+        let mut wide = [0; 16];
+        wide.get_mut(..length)?.copy_from_slice(octets);
+        Some(wide)
+    };
+    let addresses = address(first).map(|min| (min, address(last).unwrap_or(min)));
+    let mut range = Range {
+        addresses,
+        ports: None,
+    };
+    if let Some(attr) = tb.get(cta::nat::PROTO) {
+        let tb = attr.parse(&PROTONAT, Strictness::Liberal)?;
+        let port = |ty| tb.get(ty).map(|attr| attr.be16()).transpose();
+        let (min, max) = (
+            port(cta::protonat::PORT_MIN)?,
+            port(cta::protonat::PORT_MAX)?,
+        );
+        if min.is_some() || max.is_some() {
+            let min = min.unwrap_or(0);
+            range.ports = Some((min, max.unwrap_or(min)));
+        }
+    }
+    Ok(range)
+}
+
 /// Reads the tuple that names a connection: the original one, or else the reply (`ctnetlink_get_conntrack`).
 pub(super) fn named(
     tb: &Table<'_>,
@@ -304,6 +360,28 @@ pub(super) fn put_identity(w: &mut Writer, connection: &Snapshot) {
 
 /// Writes the state of the protocol; of a connection that ends, less of it (`ctnetlink_dump_protoinfo`).
 pub(super) fn put_protocol(w: &mut Writer, connection: &Snapshot, ends: bool) {
+    if let Some(sctp) = &connection.sctp {
+        let nest = w.nest(cta::PROTOINFO);
+        let inner = w.nest(cta::protoinfo::SCTP);
+        w.put_u8(cta::sctp::STATE, sctp.state as u8);
+        if !ends {
+            w.put_be32(cta::sctp::VTAG_ORIGINAL, sctp.tags[0]);
+            w.put_be32(cta::sctp::VTAG_REPLY, sctp.tags[1]);
+        }
+        w.end(inner);
+        return w.end(nest);
+    }
+    if let Some(dccp) = &connection.dccp {
+        let nest = w.nest(cta::PROTOINFO);
+        let inner = w.nest(cta::protoinfo::DCCP);
+        w.put_u8(cta::dccp::STATE, dccp.state as u8);
+        if !ends {
+            w.put_u8(cta::dccp::ROLE, dccp.reversed.into());
+            w.put_be64(cta::dccp::HANDSHAKE_SEQ, dccp.handshake);
+        }
+        w.end(inner);
+        return w.end(nest);
+    }
     let Some(tcp) = &connection.tcp else {
         return;
     };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_conntrack::{Counters, Family, Snapshot, Tuple, Zone, ips};
+use weir_conntrack::{Counters, Family, Setting, Snapshot, Tuple, Zone, ips};
 use weir_stack::{Namespace, Stack};
 
 /// The protocols whose tuples have ports.
@@ -23,16 +23,19 @@ pub(super) fn connections(stack: &Stack, ns: &Arc<Namespace>) -> String {
         return out;
     };
     let now = stack.clock.now();
+    let timeouts = [Setting::gre_timeout, Setting::gre_timeout_stream]
+        .map(|setting| table.settings().get(setting));
     let mut from = 0;
     while let Some(connection) = table.next(from, now) {
         from = connection.handle.index + 1;
         // Writing to a string does not fail.
-        let _ = line(&mut out, &connection, now);
+        let _ = line(&mut out, &connection, timeouts, now);
     }
     out
 }
 
-fn line(out: &mut String, connection: &Snapshot, now: u64) -> std::fmt::Result {
+/// Writes the line of a connection. `timeouts` are those of GRE.
+fn line(out: &mut String, connection: &Snapshot, timeouts: [u32; 2], now: u64) -> std::fmt::Result {
     let (family, number) = match connection.original.family {
         Family::V4 => ("ipv4", 2),
         Family::V6 => ("ipv6", 10),
@@ -44,8 +47,12 @@ fn line(out: &mut String, connection: &Snapshot, now: u64) -> std::fmt::Result {
         "{family:<8} {number} {name:<8} {protocol} {} ",
         connection.timeout
     )?;
-    if let Some(tcp) = &connection.tcp {
-        write!(out, "{} ", tcp.state.name())?;
+    if let Some(state) = connection.state_name() {
+        write!(out, "{state} ")?;
+    }
+    if protocol == GRE {
+        let [timeout, stream] = timeouts;
+        write!(out, "timeout={timeout}, stream_timeout={stream} ")?;
     }
     let counters = |at: usize| connection.counters.as_ref().map(|counters| &counters[at]);
     direction(out, &connection.original, connection.zone, 1, counters(0))?;
