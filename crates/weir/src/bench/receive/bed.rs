@@ -7,9 +7,13 @@ use std::time::Instant;
 use weir_netlink::af;
 use weir_netlink::tca::{flower, matchall};
 use weir_packet::Batch;
+use weir_packet::checksum::checksum;
+use weir_packet::header::transport::{fill_check_v4, tcp};
 use weir_port::Port;
 use weir_port::replay::Replay;
 use weir_stack::datapath::EarlyDrop;
+use weir_stack::features::bit;
+use weir_stack::link::update_features;
 use weir_stack::stages::Stage;
 use weir_stack::{Config, Cpu, Cx, Device, Stack, datapath};
 
@@ -85,6 +89,29 @@ pub fn frames(count: u32, size: usize) -> Vec<Vec<u8>> {
     let route = |n: u32| n.wrapping_mul(0x9e37_79b1) % ROUTES;
     (0..count)
         .map(|n| frame(address(route(n)), 1024 + n as u16, size))
+        .collect()
+}
+
+/// Returns `each` TCP segments of each of `count` flows, with `payload` bytes, one flow after the other.
+pub fn segments(count: u32, each: u32, payload: usize) -> Vec<Vec<u8>> {
+    let segment = |flow: u32, n: u32| {
+        let (src, dst) = ([10, 0, 0, 2], address(flow * 1000).to_be_bytes());
+        let mut frame = frame(u32::from_be_bytes(dst), 0, 54 + payload);
+        let ip = &mut frame[14..34];
+        (ip[9], ip[10], ip[11]) = (6, 0, 0);
+        let check = checksum(ip).to_be_bytes();
+        ip[10..12].copy_from_slice(&check);
+        let at = 1 + n * payload as u32;
+        const ACK: u16 = 0x10;
+        let header = tcp(1024 + flow as u16, 5001, at, 1, ACK);
+        let (head, rest) = frame[34..].split_at_mut(header.len());
+        head.copy_from_slice(&header);
+        rest.fill(n as u8);
+        fill_check_v4(src, dst, 6, &mut frame[34..]);
+        frame
+    };
+    (0..count)
+        .flat_map(|flow| (0..each).map(move |n| segment(flow, n)))
         .collect()
 }
 
@@ -221,6 +248,13 @@ impl Bed {
         let before = stages::of(&self.cpu.state().stages);
         let ns = self.play(packets, most);
         (ns, stages::of(&self.cpu.state().stages).since(&before))
+    }
+
+    /// Switches the merging of received segments (`ethtool -K in0 gro`).
+    pub fn merge(&self, on: bool) {
+        let (features, guard) = (&self.device.features, self.stack.domain.pin());
+        features.want(if on { bit::GRO } else { 0 }, bit::GRO);
+        update_features(&self.stack, &guard, &self.device);
     }
 
     /// Switches the accounting of stages.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir bench receive`: the receive path on one CPU, from frames in memory to a drop, to a device
 //! that discards, and through two namespaces (`--part forward` measures this alone, `--part paths` the short paths
-//! and the buffers); on two CPUs, with packets steered from one to the other (`--part steering`); and through ports
-//! of the host (`--part ports`). The peer is testpmd on the same frames, if DPDK is installed; its runs alternate
+//! and the buffers); of TCP segments that are merged (`--part gro`); on two CPUs, with packets steered from one to the
+//! other (`--part steering`); and through ports of the host (`--part ports`). The peer is testpmd on the same frames, if DPDK is installed; its runs alternate
 //! with Weir's. Linux's XDP drop, which runs on a frame in memory (`BPF_PROG_TEST_RUN`), is another peer of early
 //! drop.
 
 mod bed;
+mod gro;
 mod ports;
 mod steering;
 
@@ -144,7 +145,13 @@ fn single_buffer(rounds: usize) -> f64 {
 }
 
 fn run(options: &Options) -> Result<Report, String> {
+    let (runs, segments) = if options.short {
+        (3, 6_400)
+    } else {
+        (7, 640_000)
+    };
     let part = match options.part.as_deref() {
+        Some("gro") => Some(vec![gro::gro(runs, segments)?]),
         Some("steering") => Some(steering::steering(options.short)?),
         Some("ports") => Some(ports::ports(options.short)),
         _ => None,
@@ -357,6 +364,7 @@ fn run(options: &Options) -> Result<Report, String> {
             detail,
         });
     }
+    rows.push(gro::gro(runs, segments)?);
     rows.extend(steering::steering(options.short)?);
     rows.extend(ports::ports(options.short));
     Ok(Report {
