@@ -216,12 +216,12 @@ impl<D: RouteDevice> Family<u128, D> {
         let before = events.len();
         for table in self.tables(&guard) {
             let mut prefixes = Vec::new();
-            let _ = table.dump(None, &guard, |key, len, leaf| {
+            let mut look = |key: u128, len: u8, leaf: &Leaf<D>| {
                 if let (Some(device), Some(many)) = (device, leaf.many()) {
                     if many.find(device, |alias| goes(&alias.info, &[])).is_some() {
                         prefixes.push((key, len));
                     }
-                    return std::ops::ControlFlow::<()>::Continue(());
+                    return;
                 }
                 let alone = |alias: &Alias<D>| !alias.info.is_ecmp() && goes(&alias.info, &[]);
                 let together = || {
@@ -238,8 +238,22 @@ impl<D: RouteDevice> Family<u128, D> {
                 if leaf.iter().any(alone) || ecmp && together() {
                     prefixes.push((key, len));
                 }
-                std::ops::ControlFlow::<()>::Continue(())
-            });
+            };
+            match device.and_then(|device| table.prefixes_of(device)) {
+                Some(known) => {
+                    for (key, len) in known {
+                        if let Some(leaf) = table.lpm.get(key, len, &guard) {
+                            look(key, len, leaf);
+                        }
+                    }
+                }
+                None => {
+                    let _ = table.dump(None, &guard, |key, len, leaf| {
+                        look(key, len, leaf);
+                        std::ops::ControlFlow::<()>::Continue(())
+                    });
+                }
+            }
             for (key, len) in prefixes {
                 while let Some(device) = device
                     && let Some(event) =

@@ -6,18 +6,22 @@
 //! address, and the longest prefix of an address comes first. IPv6 follows `fib6_walk`: longer
 //! prefixes come before those that cover them.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use weir_netlink::Error;
 use weir_netlink::{errno, nlm, rta};
 use weir_sync::rcu::{Domain, Guard};
+use weir_sync::small_map::SmallMap;
+use weir_sync::spin::SpinLock;
 
 use super::filter::{Filter, Words};
 use super::lpm::{Change, Lpm};
 use super::route::{
     Alias, Event, HopConfig, Leaf, Many, Route, RouteConfig, RouteInfo, error_of, siblings,
 };
+use super::sequence::Element;
 use super::{Address, RouteDevice};
 
 /// A routing table.
@@ -27,7 +31,15 @@ pub struct Table<K: Address, D: RouteDevice> {
     pub(super) lpm: Lpm<K, Leaf<D>>,
     /// The filter in front of the local table.
     filter: Option<Box<Filter>>,
+    /// IPv6: the prefixes with a route through each device, once there are many prefixes. Changes under
+    /// the table's lock.
+    devices: SpinLock<Option<Box<Devices<K>>>>,
 }
+
+type Devices<K> = HashMap<u32, SmallMap<(K, u8), ()>>;
+
+/// A table of at least this many prefixes knows those of each device.
+const MANY: usize = 64;
 
 /// The position of a dump: after this prefix, or `None` at the start.
 pub type Cursor<K> = Option<(K, u8)>;
@@ -47,6 +59,7 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
             id,
             lpm: Lpm::new(domain),
             filter: (id == rta::table::LOCAL).then(Box::default),
+            devices: SpinLock::new(None),
         }
     }
 
@@ -120,6 +133,7 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
                 Ok((false, answer)) => return (Change::Keep, Ok(answer)),
                 Ok((true, answer)) => answer,
             };
+            self.note_edit((dst, dst_len), leaf, &routes, &guard);
             routes.iter().for_each(|alias| alias.info.entered());
             for alias in leaf.into_iter().flat_map(Leaf::iter) {
                 alias.info.left();
@@ -128,6 +142,79 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
             self.filter(dst, dst_len, &change, &guard);
             (change, Ok(answer))
         })
+    }
+
+    /// Keeps the prefixes of devices in step with an edit, under the table's lock.
+    fn note_edit(&self, prefix: (K, u8), old: Option<&Leaf<D>>, new: &[Alias<D>], guard: &Guard) {
+        if !K::IPV6 {
+            return;
+        }
+        let mut lock = self.devices.lock();
+        let Some(devices) = &mut *lock else {
+            if self.lpm.len() >= MANY {
+                let mut all = Box::new(Devices::new());
+                let mut note = |prefix, alias: &Alias<D>| {
+                    let of_device = all.entry(alias.device()).or_default();
+                    of_device.insert(prefix, ());
+                };
+                let _ = self.lpm.walk((K::ZERO, 0), guard, |key, len, leaf| {
+                    if (key, len) != prefix {
+                        leaf.iter().for_each(|alias| note((key, len), alias));
+                    }
+                    ControlFlow::<()>::Continue(())
+                });
+                new.iter().for_each(|alias| note(prefix, alias));
+                *lock = Some(all);
+            }
+            return;
+        };
+        let mut present: Vec<u32> = new.iter().map(Element::device).collect();
+        present.sort_unstable();
+        present.dedup();
+        for alias in old.into_iter().flat_map(Leaf::iter) {
+            let device = alias.device();
+            if present.binary_search(&device).is_err()
+                && let Some(prefixes) = devices.get_mut(&device)
+            {
+                prefixes.remove(&prefix);
+                if prefixes.is_empty() {
+                    devices.remove(&device);
+                }
+            }
+        }
+        for device in present {
+            devices.entry(device).or_default().insert(prefix, ());
+        }
+    }
+
+    /// Notes that a prefix has a route through a device, or has none any more. Under the table's lock.
+    pub(super) fn note(&self, dst: K, dst_len: u8, device: u32, present: bool) {
+        let Some(devices) = &mut *self.devices.lock() else {
+            return;
+        };
+        let prefix = (dst.masked(dst_len), dst_len);
+        if present {
+            devices.entry(device).or_default().insert(prefix, ());
+        } else if let Some(prefixes) = devices.get_mut(&device) {
+            prefixes.remove(&prefix);
+            if prefixes.is_empty() {
+                devices.remove(&device);
+            }
+        }
+    }
+
+    /// IPv6: returns the prefixes with a route through a device in dump order, or `None` if there are so
+    /// few prefixes that nobody keeps a list.
+    pub(super) fn prefixes_of(&self, device: u32) -> Option<Vec<(K, u8)>> {
+        let lock = self.devices.lock();
+        let prefixes = lock.as_ref()?.get(&device);
+        let mut prefixes: Vec<_> = prefixes
+            .into_iter()
+            .flat_map(|all| all.keys())
+            .copied()
+            .collect();
+        prefixes.sort_unstable_by_key(|(key, len)| (key.filled(*len), std::cmp::Reverse(*len)));
+        Some(prefixes)
     }
 
     /// Changes the routes of a prefix that has many, none of which may be part of a multipath route.

@@ -16,9 +16,10 @@ use weir_sync::rcu::Guard;
 
 use super::lookup::{Flow, LookupFlags};
 use super::route::{
-    Alias, Event, HopConfig, LOOPBACK, NextHop, Route, RouteConfig, RouteInfo, RouteSpec, error_of,
-    flag, siblings,
+    Alias, Event, HopConfig, LOOPBACK, Many, NextHop, Route, RouteConfig, RouteInfo, RouteSpec,
+    error_of, flag, siblings,
 };
+use super::sequence::Element;
 use super::sync::Loss;
 use super::table::Table;
 use super::{Family, FibHost, RouteDevice};
@@ -233,7 +234,7 @@ impl<D: RouteDevice> Family<u128, D> {
                 && info.hops.iter().any(|hop| hop.oif == ifindex)
         };
         let mut found = false;
-        self.each_info(|info| found |= prefers(info));
+        self.each_info_of(ifindex, |info| found |= prefers(info));
         if !found {
             return;
         }
@@ -674,6 +675,7 @@ impl<D: RouteDevice> Table<u128, D> {
             }
             let leaf = many.with(at, Alias::new(info.clone(), 0));
             info.entered();
+            self.note(config.dst, config.dst_len, device, true);
             let route = self.route6(config.dst, config.dst_len, &[], info);
             let new = true;
             Some((Some(leaf), Ok(Event { new, flags, route })))
@@ -688,13 +690,22 @@ impl<D: RouteDevice> Table<u128, D> {
         device: u32,
         matches: impl Fn(&Arc<RouteInfo<D>>) -> bool,
     ) -> Option<Event<u128, D>> {
+        let by = |device| move |alias: &Alias<D>| alias.device() == device;
         self.edit_many(dst, dst_len, |many| {
             let at = many.find(device, |alias| matches(&alias.info))?;
             let info = many.get(at)?.info.clone();
             info.left();
             let route = self.route6(dst, dst_len, &[], &info);
             let (new, flags) = (false, 0);
-            Some((Some(many.without(at)), Event { new, flags, route }))
+            let leaf = many.without(at);
+            let others = |many: Many<'_, D>| many.find(device, |_| true).is_some();
+            if !leaf
+                .many()
+                .map_or_else(|| leaf.iter().any(by(device)), others)
+            {
+                self.note(dst, dst_len, device, false);
+            }
+            Some((Some(leaf), Event { new, flags, route }))
         })
     }
 

@@ -311,9 +311,58 @@ fn a_prefix_with_a_route_by_each_of_many_devices() {
         }
     }
     assert!(most <= 500, "{most} steps to delete a route");
+    // A device that goes away takes its routes without a look at those of others.
+    for device in [3, 6, 12, 2_997] {
+        STEPS.set(0);
+        let before = events.len();
+        world.fib.v6.device_lost(device, Loss::Gone, &mut events);
+        assert_eq!(events.len(), before + 2);
+        assert!(STEPS.get() <= 2_000, "{} steps", STEPS.get());
+        expected.retain(|line| !line.contains(&format!("dev {device} ")));
+    }
     expected.retain(|line| {
         let device: Vec<_> = line.split(' ').collect();
         !line.ends_with(" 256") || device[2].parse::<u32>().unwrap().is_multiple_of(3)
     });
     assert_eq!(world.show6(rta::table::MAIN), expected);
+}
+
+/// The prefixes of a device in a table of many are found as in a table of few, and go in the order of
+/// dumps, whatever was added, replaced and deleted before.
+#[test]
+fn a_lost_device_takes_its_routes_from_a_table_of_many_prefixes() {
+    let world = World::of(4);
+    let mut events = Vec::new();
+    for n in 0..200 {
+        let device = 2 + n % 3;
+        let prefix = format!("2001:db8:{n:x}::/48");
+        world.add6(ADD, route(&prefix, "", device)).unwrap();
+        if n % 5 == 0 {
+            world
+                .add6(ADD, route(&format!("2001:db8:{n:x}::/64"), "", 4))
+                .unwrap();
+        }
+        if n % 7 == 0 {
+            let flags = nlm::F_CREATE | nlm::F_REPLACE;
+            world.add6(flags, route(&prefix, "", 2)).unwrap();
+        }
+        if n % 11 == 0 {
+            let gone = route::<u128>(&prefix, "", 0);
+            world.fib.v6.delete(&gone, &mut events).unwrap();
+        }
+    }
+    for device in [4, 2] {
+        let before = world.show6(rta::table::MAIN);
+        let by = format!(" dev {device} ");
+        let (lost, kept): (Vec<_>, Vec<_>) =
+            before.into_iter().partition(|line| line.contains(&by));
+        events.clear();
+        world.fib.v6.device_lost(device, Loss::Gone, &mut events);
+        let told: Vec<_> = events
+            .iter()
+            .map(|event| super::show(&event.route))
+            .collect();
+        assert!(told.len() > 20 && told == lost, "{told:#?}");
+        assert_eq!(world.show6(rta::table::MAIN), kept);
+    }
 }
