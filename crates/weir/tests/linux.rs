@@ -123,6 +123,12 @@ fn bridge_flush() {
     same_as_linux("bridge-flush");
 }
 
+/// The files of bridges and ports in /sys/class/net.
+#[test]
+fn bridge_sys() {
+    same_as_linux("bridge-sys");
+}
+
 #[test]
 fn bridge() {
     same_as_linux("bridge");

@@ -24,13 +24,13 @@ pub fn lookup(stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<N
             tree::Node::Trigger => Ok(Node::File(0o200)),
         },
         Tree::ProcNet => proc_net::lookup(ns, path).ok_or(NO_SUCH),
-        Tree::SysClassNet => sys_net::lookup(ns, path),
+        Tree::SysClassNet => sys_net::lookup(stack, ns, path),
         Tree::Modules => modules::lookup(path).ok_or(NO_SUCH),
         Tree::SysBusNetdevsim => match path {
             "" => Ok(Node::Directory),
             _ if BUS.iter().any(|(name, _)| *name == path) => Ok(Node::File(0o200)),
             _ => match on_bus(stack, ns, path).ok_or(NO_SUCH)? {
-                OnBus::Port(path) => sys_net::lookup(ns, path),
+                OnBus::Port(path) => sys_net::lookup(stack, ns, path),
                 _ => Ok(Node::Directory),
             },
         },
@@ -90,7 +90,7 @@ pub fn list(stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<Vec
     match tree {
         Tree::Sysctl => tree::list(ns, path).ok_or(NO_SUCH),
         Tree::ProcNet => proc_net::list(ns, path).ok_or(NO_SUCH),
-        Tree::SysClassNet => sys_net::list(ns, path),
+        Tree::SysClassNet => sys_net::list(stack, ns, path),
         Tree::Modules => modules::list(path).ok_or(NO_SUCH),
         Tree::SysBusNetdevsim if path.is_empty() => {
             let files = BUS.iter().map(|(name, _)| *name);
@@ -103,7 +103,7 @@ pub fn list(stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<Vec
             }
             OnBus::Device => Ok(vec!["net".into()]),
             OnBus::Ports(names) => Ok(names),
-            OnBus::Port(path) => sys_net::list(ns, path),
+            OnBus::Port(path) => sys_net::list(stack, ns, path),
         },
     }
 }

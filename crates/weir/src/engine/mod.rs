@@ -12,6 +12,7 @@ pub mod names;
 pub mod ports;
 mod proc_net;
 mod socket;
+mod sys_bridge;
 mod sys_net;
 mod time;
 mod trace;

@@ -15,7 +15,10 @@ use weir_stack::connection::{Connection, NoPeer};
 use weir_stack::link::operstate;
 use weir_stack::rtnl::link::statistics;
 use weir_stack::{Device, Namespace, Stack};
+use weir_sync::rcu::Guard;
 use weir_tc::txq::xps;
+
+use super::sys_bridge;
 
 const NO_SUCH: Errno = Errno(libc::ENOENT);
 const INVALID: Errno = Errno(libc::EINVAL);
@@ -301,7 +304,7 @@ const LIMITS: &[(&str, u32, &str)] = &[
 /// The node at a path.
 enum Place {
     Root,
-    Device,
+    Device(Arc<Device>),
     Attribute(Arc<Device>, &'static Attribute),
     Statistics,
     Counter(Arc<Device>, &'static Counter),
@@ -313,9 +316,39 @@ enum Place {
     Transmit(Arc<Device>, u16, &'static (&'static str, u32)),
     Limits,
     Limit(&'static (&'static str, u32, &'static str)),
+    /// The directory of a bridge's own files or of a port's.
+    Bridging(&'static [sys_bridge::File]),
+    /// A file of a bridge, or of a port if that is true.
+    BridgeFile(Arc<Device>, bool, &'static sys_bridge::File),
+    /// The ports of a bridge.
+    BridgePorts(Arc<Device>),
 }
 
-fn place(ns: &Namespace, path: &str) -> Option<Place> {
+/// Returns the files of the folder `bridge` or `brport` of a device, if it has them.
+fn bridge_files(device: &Device, name: &str, guard: &Guard) -> Option<&'static [sys_bridge::File]> {
+    let is_bridge = |device: &Device| device.link.bridging().is_some();
+    match name {
+        "bridge" => is_bridge(device).then_some(sys_bridge::BRIDGE),
+        "brport" => {
+            let above = device.master(guard)?;
+            is_bridge(above).then_some(sys_bridge::PORT)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the names of a bridge's ports, the oldest first.
+fn bridge_ports(ns: &Namespace, bridge: &Arc<Device>, guard: &Guard) -> Vec<String> {
+    let is_port = |device: &Arc<Device>| {
+        let above = device.master(guard);
+        above.is_some_and(|above| Arc::ptr_eq(above, bridge))
+    };
+    let devices = ns.all_devices();
+    let ports = devices.iter().filter(|device| is_port(device));
+    ports.map(|device| device.name()).collect()
+}
+
+fn place(ns: &Namespace, path: &str, guard: &Guard) -> Option<Place> {
     let mut parts = path.split('/');
     let name = parts.next().filter(|name| !name.is_empty());
     let Some(name) = name else {
@@ -328,7 +361,7 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
     }
     let parts: Vec<&str> = parts.collect();
     Some(match parts[..] {
-        [] => Place::Device,
+        [] => Place::Device(device),
         ["statistics"] => Place::Statistics,
         ["statistics", name] => {
             let counter = STATISTICS.iter().find(|(known, _)| *known == name)?;
@@ -362,6 +395,26 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
                 _ => return None,
             }
         }
+        [folder @ ("bridge" | "brport")] => Place::Bridging(bridge_files(&device, folder, guard)?),
+        [folder @ ("bridge" | "brport"), name] => {
+            let files = bridge_files(&device, folder, guard)?;
+            let file = files.iter().find(|(known, ..)| *known == name)?;
+            Place::BridgeFile(device, folder == "brport", file)
+        }
+        ["brif", ref rest @ ..] => {
+            bridge_files(&device, "bridge", guard)?;
+            let [port, rest @ ..] = rest else {
+                return Some(Place::BridgePorts(device));
+            };
+            if !bridge_ports(ns, &device, guard)
+                .iter()
+                .any(|name| name == port)
+            {
+                return None;
+            }
+            let path = [port, "brport"].into_iter().chain(rest.iter().copied());
+            return place(ns, &path.collect::<Vec<_>>().join("/"), guard);
+        }
         [name] => {
             let attribute = ATTRIBUTES.iter().find(|known| known.name == name)?;
             Place::Attribute(device, attribute)
@@ -371,13 +424,14 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
 }
 
 /// Looks up a path.
-pub fn lookup(ns: &Namespace, path: &str) -> Result<Node, Errno> {
-    Ok(match place(ns, path).ok_or(NO_SUCH)? {
+pub fn lookup(stack: &Stack, ns: &Namespace, path: &str) -> Result<Node, Errno> {
+    Ok(match place(ns, path, &stack.domain.pin()).ok_or(NO_SUCH)? {
         Place::Attribute(_, attribute) => Node::File(match attribute.store {
             Some(_) => 0o644,
             None => 0o444,
         }),
         Place::Counter(..) => Node::File(0o444),
+        Place::BridgeFile(_, _, (_, mode, ..)) => Node::File(*mode),
         Place::Receive(_, _, (_, mode))
         | Place::Transmit(_, _, (_, mode))
         | Place::Limit((_, mode, _)) => Node::File(*mode),
@@ -386,12 +440,21 @@ pub fn lookup(ns: &Namespace, path: &str) -> Result<Node, Errno> {
 }
 
 /// Lists the names in a directory.
-pub fn list(ns: &Namespace, path: &str) -> Result<Vec<String>, Errno> {
+pub fn list(stack: &Stack, ns: &Namespace, path: &str) -> Result<Vec<String>, Errno> {
+    let guard = &stack.domain.pin();
     let owned = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_owned).collect();
-    let names: Vec<String> = match place(ns, path).ok_or(NO_SUCH)? {
+    let names: Vec<String> = match place(ns, path, guard).ok_or(NO_SUCH)? {
         Place::Root => ns.all_devices().iter().map(|one| one.name()).collect(),
-        Place::Device => {
-            let folders = ["queues", "statistics"].into_iter();
+        Place::Bridging(files) => owned(&mut files.iter().map(|(name, ..)| *name)),
+        Place::BridgePorts(device) => bridge_ports(ns, &device, guard),
+        Place::Device(device) => {
+            let mut folders = vec!["queues", "statistics"];
+            if bridge_files(&device, "bridge", guard).is_some() {
+                folders.extend(["brif", "bridge"]);
+            }
+            if bridge_files(&device, "brport", guard).is_some() {
+                folders.push("brport");
+            }
             let mut names: Vec<&str> = ATTRIBUTES
                 .iter()
                 .map(|one| one.name)
@@ -430,7 +493,19 @@ fn steered(device: &Device) -> Result<&Device, Errno> {
 
 /// Returns the content of a file.
 pub fn read(stack: &Stack, ns: &Namespace, path: &str) -> Result<String, Errno> {
-    let text = match place(ns, path).ok_or(NO_SUCH)? {
+    let guard = &stack.domain.pin();
+    let text = match place(ns, path, guard).ok_or(NO_SUCH)? {
+        Place::BridgeFile(_, _, (_, 0o200, ..)) => return Err(Errno(libc::EACCES)),
+        Place::BridgeFile(device, is_port, file) => {
+            let mut out = Writer::new();
+            match device.master(guard).and_then(|above| above.link.master()) {
+                Some(ports) if is_port => {
+                    ports.fill_port(stack, guard, &device, &mut out);
+                }
+                _ => device.link.fill_data(stack, &mut out),
+            }
+            sys_bridge::show(file, out.bytes()).ok_or(INVALID)?
+        }
         Place::Attribute(device, attribute) => (attribute.show)(stack, &device)?,
         Place::Counter(device, (_, of)) => of(&statistics(&device)).to_string(),
         Place::Receive(device, queue, ("rps_cpus", _)) => {
@@ -465,7 +540,26 @@ pub fn read(stack: &Stack, ns: &Namespace, path: &str) -> Result<String, Errno> 
 
 /// Writes to a file.
 pub fn write(stack: &Stack, ns: &Arc<Namespace>, path: &str, value: &[u8]) -> Result<(), Errno> {
-    match place(ns, path).ok_or(NO_SUCH)? {
+    let found = place(ns, path, &stack.domain.pin());
+    match found.ok_or(NO_SUCH)? {
+        Place::BridgeFile(_, _, (_, 0o444, ..)) => Err(Errno(libc::EACCES)),
+        Place::BridgeFile(device, is_port, file) => {
+            let text = std::str::from_utf8(value).map_err(|_| INVALID)?;
+            let value = wide_number(text)?;
+            let (kind, data) = match is_port {
+                true => (ifla::info::SLAVE_KIND, ifla::info::SLAVE_DATA),
+                false => (ifla::info::KIND, ifla::info::DATA),
+            };
+            request(stack, ns, &device, rtm::NEWLINK, |_, out| {
+                let info = out.nest(ifla::LINKINFO);
+                out.put_str(kind, "bridge");
+                let nest = out.nest(data);
+                sys_bridge::store(file, value, out)?;
+                out.end(nest);
+                out.end(info);
+                Ok(())
+            })
+        }
         Place::Attribute(device, attribute) => {
             let store = attribute.store.ok_or(Errno(libc::EACCES))?;
             let text = std::str::from_utf8(value).map_err(|_| INVALID)?;
@@ -508,6 +602,17 @@ fn set(
     device: &Device,
     write: impl FnOnce(&mut IfInfoMsg, &mut Writer) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
+    request(stack, ns, device, rtm::SETLINK, write)
+}
+
+/// Sends a request of a type about a device.
+fn request(
+    stack: &Stack,
+    ns: &Arc<Namespace>,
+    device: &Device,
+    ty: u16,
+    write: impl FnOnce(&mut IfInfoMsg, &mut Writer) -> Result<(), Errno>,
+) -> Result<(), Errno> {
     let mut header = IfInfoMsg {
         index: device.ifindex() as i32,
         ..IfInfoMsg::default()
@@ -515,7 +620,7 @@ fn set(
     let mut attributes = Writer::new();
     write(&mut header, &mut attributes)?;
     let mut out = Writer::new();
-    let message = out.message(rtm::SETLINK, nlm::F_REQUEST | nlm::F_ACK, 1, 0);
+    let message = out.message(ty, nlm::F_REQUEST | nlm::F_ACK, 1, 0);
     out.fixed(&header);
     out.raw(attributes.bytes());
     out.finish(message).map_err(|_| INVALID)?;
@@ -538,6 +643,9 @@ mod tests {
     fn names_are_sorted() {
         assert!(ATTRIBUTES.is_sorted_by_key(|attribute| attribute.name));
         assert!(STATISTICS.is_sorted_by_key(|(name, _)| *name));
+        for files in [sys_bridge::BRIDGE, sys_bridge::PORT] {
+            assert!(files.is_sorted_by_key(|(name, ..)| *name));
+        }
     }
 
     #[test]
