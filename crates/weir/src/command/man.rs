@@ -47,6 +47,16 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "weir up --cpus 4 --gen edge/lan0=rate=1000,size=60-1514",
     ),
     (
+        "weir-rcu",
+        "Have a thread of its own run the callbacks, and look at what waits:",
+        "weir rcu offload-all\nweir stat rcu",
+    ),
+    (
+        "weir-topology",
+        "Make a topology in virtual time, and look at the commands that it expands to:",
+        "weir topology --print ring.toml\nweir run --gen r1/eth0=rate=100,stop=1s ring.toml",
+    ),
+    (
         "weir-exec",
         "Create a namespace, and start a shell in it:",
         "weir exec ip netns add edge\nweir exec --netns edge bash",

@@ -54,6 +54,9 @@ c sysctl -w net.ipv4.route.flush=1
 c sysctl -w net.ipv6.route.flush=1
 c stat -c %A /proc/sys/net/ipv4/route/flush
 
+# Linux serves RTM_GETVLAN once its module has been loaded.
+ip link add br0 type bridge
+ip link del br0
 c bridge link
 c bridge -d link
 c bridge -j link
