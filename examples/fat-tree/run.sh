@@ -3,7 +3,7 @@
 #
 # run.sh [DIRECTORY]: a network of 980 routers in virtual time. One host in each of 28 pods sends to a host in the
 # next pod, 28,000 packets in all, over six links each. Prints how many packets arrived, and the time that this machine
-# took. The report of each run is the same to the byte.
+# took, about a minute. The report of each run is the same to the byte.
 #
 # WEIR: the program, default weir. COUNT: packets of each sender, default 1000. K: the ports of a router, default 28;
 # there are as many pods, and 5/4 K² routers.

@@ -8,6 +8,9 @@ use super::{Line, Role, Topology};
 /// The end of the lines that a batch reads. No line of a batch consists of it.
 const END: &str = "END";
 
+/// The links that one `ip -batch` makes: their namespaces are fewer than the 1,024 files of a process.
+const LINKS: usize = 400;
+
 /// Returns the script, which makes the topology in a stack or on Linux. `name` is that of the file.
 ///
 /// It stops at the first command that fails. `ip -batch` reads many commands from one process:
@@ -39,7 +42,11 @@ pub fn write(topology: &Topology, name: &str) -> String {
             side(&b.mac),
         )
     });
-    batch(&mut text, "ip", pairs);
+    // `ip -batch` keeps the files of the namespaces open that its lines name, at most two a line.
+    let pairs: Vec<String> = pairs.collect();
+    for pairs in pairs.chunks(LINKS) {
+        batch(&mut text, "ip", pairs.iter().cloned());
+    }
     let mut ends = vec![Vec::new(); nodes];
     for end in topology.links.iter().flat_map(|link| &link.ends) {
         ends[end.node].push(end);

@@ -143,6 +143,20 @@ END
     assert!(!script.contains("ip netns exec b sysctl"), "{script}");
 }
 
+/// A process has 1,024 files by default, and `ip -batch` keeps two open for each link.
+#[test]
+fn a_batch_makes_few_links() {
+    let script = script::write(&short("shape = { kind = 'chain', nodes = 2000 }"), "t.toml");
+    let links = |part: &str| {
+        part.lines()
+            .filter(|line| line.starts_with("link add"))
+            .count()
+    };
+    let batches: Vec<usize> = script.split("END\n").map(links).collect();
+    assert_eq!(batches.iter().sum::<usize>(), 1999);
+    assert!(batches.iter().all(|links| 2 * links < 1000), "{batches:?}");
+}
+
 /// The error of a short form.
 #[track_caller]
 fn wrong(text: &str) -> String {
