@@ -40,7 +40,7 @@ pub fn parse(text: &str) -> Result<Topology, Error> {
             None => None,
         };
         let node = Node {
-            name: name(value, options.as_ref(), &format!("s{}", index + 1))?,
+            name: name(options.as_ref(), &format!("s{}", index + 1))?,
             role: match kind {
                 Some("legacyRouter") => Role::Router,
                 _ => Role::Switch,
@@ -53,7 +53,7 @@ pub fn parse(text: &str) -> Result<Topology, Error> {
     for (index, value) in list(&root, "hosts")?.iter().enumerate() {
         let options = value.get("opts")?;
         let mut node = Node {
-            name: name(value, options.as_ref(), &format!("h{}", index + 1))?,
+            name: name(options.as_ref(), &format!("h{}", index + 1))?,
             role: Role::Host,
             ..Node::default()
         };
@@ -73,13 +73,10 @@ pub fn parse(text: &str) -> Result<Topology, Error> {
             if let Some(command) = options.text_of("startCommand")? {
                 node.run.push(checked_command(options.line(), command)?);
             }
-            for (key, value) in options.pairs()? {
-                let set = match value.is_mapping() {
-                    true => false,
-                    false => value.text().map_or(true, |text| !text.is_empty()),
-                };
-                let lists = ["externalInterfaces", "vlanInterfaces", "privateDirectory"];
-                if set && lists.contains(&key) && !value.items()?.is_empty() {
+            for key in ["externalInterfaces", "vlanInterfaces", "privateDirectory"] {
+                if let Some(value) = options.get(key)?
+                    && !value.items()?.is_empty()
+                {
                     return Err(value.error("this is not served"));
                 }
             }
@@ -109,12 +106,11 @@ fn list<'a>(root: &Value<'a>, key: &str) -> Result<Vec<Value<'a>>, Error> {
     root.get(key)?.map_or(Ok(Vec::new()), |value| value.items())
 }
 
-fn name(value: &Value<'_>, options: Option<&Value<'_>>, default: &str) -> Result<String, Error> {
+fn name(options: Option<&Value<'_>>, default: &str) -> Result<String, Error> {
     let text = match options {
         Some(options) => options.text_of("hostname")?,
         None => None,
     };
-    let _ = value;
     Ok(text.unwrap_or(default).to_owned())
 }
 

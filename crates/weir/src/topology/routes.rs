@@ -4,42 +4,43 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 
-use super::{Role, Topology};
+use super::{Error, Role, Topology};
+
+/// The routers that get such routes, at most: their number grows with the square.
+const ROUTERS: usize = 4096;
 
 /// Adds to each router a route to the network of each other one, by the fewest links. Neighbouring
 /// networks behind the same next hops share a route.
 ///
 /// A route's preferred source is the router's own address, so that ICMP errors come from an address
 /// that the others have routes to. Links to hosts and switches are no way between routers.
-pub fn add(topology: &mut Topology) {
-    let graph = Graph::new(topology);
-    let mut tables = vec![BTreeMap::new(); topology.nodes.len()];
-    let mut distance = vec![u32::MAX; topology.nodes.len()];
-    for target in 0..topology.nodes.len() {
-        let Some((network, length)) = topology.nodes[target].network else {
-            continue;
-        };
-        graph.distances(target, &mut distance);
-        for (node, table) in tables.iter_mut().enumerate() {
-            if node == target || distance[node] == u32::MAX {
-                continue;
-            }
-            let closer = |hop: &&Hop| distance[hop.node].checked_add(1) == Some(distance[node]);
-            let hops = graph.0[node].iter().filter(closer);
-            let hops: Vec<u32> = hops.map(|hop| hop.link).collect();
-            table.insert((u32::from(network), length), hops);
-        }
+///
+/// # Errors
+///
+/// If there are more than [`ROUTERS`].
+pub fn add(topology: &mut Topology) -> Result<(), Error> {
+    let routers = topology.nodes.iter().filter(|node| node.network.is_some());
+    if routers.count() > ROUTERS {
+        let text = format!(
+            "routes along the shortest paths are for at most {ROUTERS} routers; routes = \"none\" leaves them out"
+        );
+        return Err(Error::new(0, text));
     }
-    for (node, table) in tables.into_iter().enumerate() {
+    let graph = Graph::new(topology);
+    for node in 0..topology.nodes.len() {
         let Some((network, _)) = topology.nodes[node].network else {
             continue;
         };
         let source = Ipv4Addr::from(u32::from(network) + 1);
-        for ((network, length), hops) in merged(table) {
-            let ways: Vec<String> = hops
-                .iter()
-                .map(|link| way(topology, node, *link as usize))
-                .collect();
+        let hops = graph.first_hops(node).into_iter().enumerate();
+        let known = hops.filter(|(target, hops)| *target != node && !hops.is_empty());
+        let table = known.filter_map(|(target, hops)| {
+            let (network, length) = topology.nodes[target].network?;
+            Some(((u32::from(network), length), hops))
+        });
+        for ((network, length), hops) in merged(table.collect()) {
+            let ways = hops.iter().map(|link| way(topology, node, *link as usize));
+            let ways: Vec<String> = ways.collect();
             let ways = match ways.as_slice() {
                 [only] => only.clone(),
                 several => several
@@ -53,6 +54,7 @@ pub fn add(topology: &mut Topology) {
             topology.nodes[node].routes.push(route);
         }
     }
+    Ok(())
 }
 
 /// Returns the arguments of `ip route` for the next hop over a link.
@@ -96,19 +98,37 @@ impl Graph {
         Self(hops)
     }
 
-    /// Writes the number of links from each node to a target; `u32::MAX` where there is no way.
-    fn distances(&self, target: usize, distance: &mut [u32]) {
-        distance.fill(u32::MAX);
-        distance[target] = 0;
-        let mut queue = VecDeque::from([target]);
+    /// Returns the links by which the shortest paths from a node to each other one begin, sorted; none where there is
+    /// no path.
+    fn first_hops(&self, from: usize) -> Vec<Vec<u32>> {
+        let mut distance = vec![u32::MAX; self.0.len()];
+        let mut first = vec![Vec::new(); self.0.len()];
+        distance[from] = 0;
+        let mut queue = VecDeque::from([from]);
         while let Some(node) = queue.pop_front() {
             for hop in &self.0[node] {
-                if distance[hop.node] == u32::MAX {
-                    distance[hop.node] = distance[node] + 1;
+                let next = distance[node] + 1;
+                if distance[hop.node] < next {
+                    continue;
+                }
+                if distance[hop.node] > next {
+                    distance[hop.node] = next;
                     queue.push_back(hop.node);
                 }
+                let begin = match node == from {
+                    true => vec![hop.link],
+                    // All paths to this node are known: those to nearer nodes are.
+                    false => first[node].clone(),
+                };
+                first[hop.node].extend(begin);
+            }
+            // The nodes at the front of the queue get no more paths once all nearer ones have been looked at.
+            if let Some(&next) = queue.front() {
+                first[next].sort_unstable();
+                first[next].dedup();
             }
         }
+        first
     }
 }
 

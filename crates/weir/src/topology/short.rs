@@ -113,6 +113,7 @@ enum RoleName {
 
 /// Limits of a shape, so that a wrong digit is an error and not a week's work.
 const NODES: usize = 65_536;
+const LINKS: usize = 500_000;
 
 pub fn parse(text: &str) -> Result<Topology, Error> {
     let line = |span: std::ops::Range<usize>| {
@@ -161,7 +162,7 @@ pub fn parse(text: &str) -> Result<Topology, Error> {
     topology.name_devices(|index| lines.get(index).copied().unwrap_or(0))?;
     addresses::assign(&mut topology)?;
     if file.routes == Routes::Shortest {
-        routes::add(&mut topology);
+        routes::add(&mut topology)?;
     }
     Ok(topology)
 }
@@ -198,6 +199,20 @@ fn add_shape(
     }
     if table.hosts >= addresses::HOSTS {
         return wrong(&format!("hosts is less than {}", addresses::HOSTS));
+    }
+    let all = match table.kind {
+        Kind::FatTree => k * k * 5 / 4 + k * k / 2 * table.hosts,
+        _ => nodes * (1 + table.hosts),
+    };
+    let links = match table.kind {
+        Kind::FatTree => k * k * k / 2,
+        Kind::Random => (nodes as f64 * degree / 2.0) as usize,
+        _ => nodes,
+    };
+    if all > NODES || links > LINKS {
+        return wrong(&format!(
+            "there are at most {NODES} nodes and {LINKS} links"
+        ));
     }
     let shape = match table.kind {
         Kind::Chain => shape::chain(nodes),

@@ -203,6 +203,21 @@ fn errors_name_their_line() {
         wrong("shape = { kind = 'fat-tree', k = 3 }"),
         "line 1: shape: k is even and from 2 to 200"
     );
+    let most = "line 1: shape: there are at most 65536 nodes and 500000 links";
+    for shape in [
+        "kind = 'chain', nodes = 65536, hosts = 1",
+        "kind = 'random', nodes = 60000, degree = 100",
+        "kind = 'fat-tree', k = 200",
+    ] {
+        assert_eq!(wrong(&format!("shape = {{ {shape} }}")), most);
+    }
+    let many = wrong("shape = { kind = 'star', nodes = 5000 }");
+    assert!(
+        many.starts_with("routes along the shortest paths are for at most 4096 routers"),
+        "{many}"
+    );
+    let none = short("routes = 'none'\nshape = { kind = 'star', nodes = 5000 }");
+    assert_eq!(none.links.len(), 4999);
     assert_eq!(
         wrong("shape = { kind = 'chain', nodes = 3, seed = 3 }"),
         "line 1: shape: only a random graph has degree and seed"
