@@ -7,7 +7,10 @@
 mod world;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -40,7 +43,7 @@ impl Arrivals {
     }
 
     fn total(&self) -> u32 {
-        self.next.iter().map(|next| next.load(Relaxed)).sum()
+        self.next.iter().map(|next| next.load(Acquire)).sum()
     }
 }
 
@@ -53,13 +56,13 @@ impl Observer for Arrivals {
         let port = u16::from_be_bytes([data[34], data[35]]);
         let number = u32::from_be_bytes([data[42], data[43], data[44], data[45]]);
         let flow = usize::from(port) - 1000;
-        let expected = self.next[flow].fetch_add(1, Relaxed);
+        // The count of the CPU comes first: who waits for the total reads it.
+        self.by_cpu[weir_sync::percpu::current()].fetch_add(1, Relaxed);
+        let expected = self.next[flow].fetch_add(1, AcqRel);
         if number != expected {
             let text = format!("flow {flow}: {number} came instead of {expected}");
             self.wrong.lock().unwrap().push(text);
         }
-        let cpu = weir_sync::percpu::current();
-        self.by_cpu[cpu].fetch_add(1, Relaxed);
     }
 }
 
@@ -96,10 +99,20 @@ fn router(cpus: usize) -> (World, Arc<Arrivals>) {
     (world, arrivals)
 }
 
+/// Sets a flag when it goes, also by a panic: the threads that wait for the flag end, and the test fails.
+struct AtEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Runs the loops of CPUs 1 and up while `work` runs.
 fn with_cpus<R>(stack: &Stack, work: impl FnOnce() -> R) -> R {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _over = AtEnd(&over);
         for id in 1..stack.config.cpus {
             let (over, stack) = (&over, stack.clone());
             scope.spawn(move || {
@@ -118,9 +131,7 @@ fn with_cpus<R>(stack: &Stack, work: impl FnOnce() -> R) -> R {
             assert!(start.elapsed() < PATIENCE);
             std::thread::yield_now();
         }
-        let result = work();
-        over.store(true, Relaxed);
-        result
+        work()
     })
 }
 
@@ -167,6 +178,7 @@ fn stress(cpus: usize, rounds: u32, redirected: bool) {
     let over = AtomicBool::new(false);
     with_cpus(&stack, || {
         std::thread::scope(|scope| {
+            let _over = AtEnd(&over);
             scope.spawn(|| {
                 let sets: [fn(usize, usize) -> bool; 4] = [
                     |_, _| true,
@@ -185,7 +197,6 @@ fn stress(cpus: usize, rounds: u32, redirected: bool) {
             });
             weir_sync::percpu::bind(0);
             play(&mut world, &arrivals, 0, rounds);
-            over.store(true, Relaxed);
         });
     });
     assert_eq!(*arrivals.wrong.lock().unwrap(), [""; 0]);
