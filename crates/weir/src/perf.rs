@@ -22,6 +22,10 @@ const HARDWARE: [Event; EVENTS] = [(0, 0), (0, 1), (0, 3)];
 const FORMAT: u64 = 1 | 2 | 8;
 /// The attributes `exclude_kernel` and `exclude_hv`.
 const USER_ONLY: u64 = 1 << 5 | 1 << 6;
+/// The attribute `disabled`.
+const DISABLED: u64 = 1;
+/// `PERF_EVENT_IOC_ENABLE`
+const ENABLE: libc::Ioctl = 0x2400;
 /// `PERF_FLAG_FD_CLOEXEC`
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 /// The words of a reading: the number of events, the times, and the values.
@@ -70,7 +74,9 @@ impl Counters {
                 size: size_of::<Attributes>() as u32,
                 config,
                 read_format: FORMAT,
-                flags: USER_ONLY,
+                // The leader stands still until its group is whole: a member that joins a running group may count
+                // only from the next tick on.
+                flags: USER_ONLY | if files.is_empty() { DISABLED } else { 0 },
                 ..Attributes::default()
             };
             let leader = files.first().map_or(-1, AsRawFd::as_raw_fd);
@@ -83,6 +89,11 @@ impl Counters {
             }
             // SAFETY: the call returned a new descriptor.
             files.push(unsafe { File::from_raw_fd(fd as i32) });
+        }
+        let leader = files.first().map_or(-1, AsRawFd::as_raw_fd);
+        // SAFETY: the call takes no memory.
+        if unsafe { libc::ioctl(leader, ENABLE, 0) } != 0 {
+            return Err(io::Error::last_os_error());
         }
         let mut counters = Self {
             files,
