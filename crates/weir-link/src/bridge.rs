@@ -4,20 +4,22 @@
 //! | file | contents |
 //! |---|---|
 //! | [`config`] | `IFLA_BR_*` |
-//! | [`port`] | ports, their states and flags (`IFLA_BRPORT_*`), carrier and address of the bridge |
+//! | [`port`] | ports and their flags (`IFLA_BRPORT_*`), address of the bridge |
+//! | [`stp`] | states of ports, carrier, the spanning tree protocol |
 //! | [`fdb`] | forwarding table, learning, ageing, `bridge fdb` |
 //! | [`vlan`] | VLAN filtering, `bridge vlan` |
 //! | [`forward`] | the data path |
 //!
-//! Rejected: `stp_state`, `mcast_snooping 1`, neighbour suppression, backup ports.
+//! Rejected: `mcast_snooping 1`, neighbour suppression, backup ports.
 
 pub mod config;
 pub mod fdb;
 pub mod forward;
 pub mod port;
+pub mod stp;
 pub mod vlan;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
 use weir_netlink::ifla::iff;
@@ -49,6 +51,8 @@ pub static KIND: Kind = Kind {
 
 /// The state of a bridge (`struct net_bridge`).
 pub struct Bridge {
+    /// The bridge, for its timers.
+    me: Weak<Bridge>,
     device: OnceLock<Weak<Device>>,
     settings: Settings,
     ports: Published<Ports>,
@@ -60,8 +64,8 @@ pub struct Bridge {
     /// The VLANs of the bridge itself, and those that only ports have.
     own_vlans: Published<vlan::Group>,
     no_carrier: AtomicBool,
-    /// The address of the bridge id, as [`config::word`] packs it.
-    id: AtomicU64,
+    /// The variables of the spanning tree protocol.
+    stp: Mutex<stp::Stp, order::BridgeStp>,
     mtu_set: AtomicBool,
     /// The timer of the next ageing scan, armed while the device is up.
     timer: Mutex<Option<TimerId>, order::BridgeTimer>,
@@ -78,7 +82,8 @@ pub static MODULE: Module = Module {
 
 fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     let domain = &ctl.stack.domain;
-    let bridge = Arc::new(Bridge {
+    let bridge = Arc::new_cyclic(|me| Bridge {
+        me: me.clone(),
         device: OnceLock::new(),
         settings: Settings::default(),
         ports: Published::new(domain, Ports::default()),
@@ -87,7 +92,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         vlans: Mutex::default(),
         own_vlans: Published::new(domain, vlan::Group::default()),
         no_carrier: AtomicBool::new(false),
-        id: AtomicU64::new(new.address.map_or(0, config::word)),
+        stp: Mutex::new(stp::Stp::new([0; 6])),
         mtu_set: AtomicBool::new(false),
         timer: Mutex::default(),
     });
@@ -99,11 +104,11 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     debug_assert!(set, "the device is new");
     bridge.add_own(ctl.stack, ctl.guard, device.address());
     bridge.begin_vlans(ctl.stack, ctl.guard);
-    bridge.configure((ctl.stack, ctl.guard), &request)?;
-    if new.address.is_some() {
-        // Without ports there is no carrier (`br_stp_change_bridge_id`).
-        bridge.select(ctl.stack, ctl.guard);
+    if let Some(mac) = new.address {
+        // Without ports there is no carrier.
+        bridge.step(ctl.stack, ctl.guard, |step| step.set_address(mac));
     }
+    bridge.configure((ctl.stack, ctl.guard), &request)?;
     Ok(device)
 }
 
@@ -192,10 +197,9 @@ impl Bridge {
 
     /// Takes a new address of the bridge itself (`br_set_mac_address`).
     fn address_set(&self, stack: &Stack, guard: &Guard, mac: Mac) {
-        let before = self.id.swap(config::word(mac), Relaxed);
-        if before != config::word(mac) {
+        if self.stp.lock().mac() != mac {
             self.replace_own(stack, guard, mac);
-            self.select(stack, guard);
+            self.step(stack, guard, |step| step.set_address(mac));
         }
     }
 }
@@ -266,12 +270,14 @@ impl Link for Handle {
         let guard = stack.domain.pin();
         if device.is_up() {
             Bridge::arm(stack, &self.0, stack.clock.now() + SECOND / 10);
+            self.0.step(stack, &guard, |step| step.begin());
             self.0.enable_all(stack, &guard);
         } else {
             if let Some(timer) = self.0.timer.lock().take() {
                 stack.timers.cancel(timer);
             }
             self.0.disable_all(stack, &guard);
+            self.0.step(stack, &guard, |step| step.end());
         }
     }
 

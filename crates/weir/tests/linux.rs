@@ -114,6 +114,11 @@ fn taprio() {
 }
 
 #[test]
+fn bridge_stp() {
+    same_as_linux("bridge-stp");
+}
+
+#[test]
 fn bridge_vlan() {
     same_as_linux("bridge-vlan");
 }

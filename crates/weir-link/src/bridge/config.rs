@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The settings of a bridge (`br_policy`, `br_changelink`, `br_fill_info`).
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use weir_netlink::{
     Attr, Error, Policy, Rule, Strictness, Table, Writer, errno, ifla::br, parse_at, policy,
 };
 use weir_sync::rcu::Guard;
 
+use super::stp::{FORWARD_DELAYS, Times};
 use super::{Bridge, refuse};
 use crate::clock::{SECOND, USER_HZ};
 use crate::device::Mac;
@@ -43,14 +44,18 @@ const PROVIDER_FORWARD: u16 = 0xb801;
 
 /// The settings.
 pub struct Settings {
-    /// `AGEING_TIME` in ticks of `USER_HZ`.
+    /// `AGEING_TIME` in ticks of `USER_HZ`, as it was set.
     ageing: AtomicU32,
-    priority: AtomicU16,
+    /// `AGEING_TIME` in ticks of `USER_HZ`, as it is shown.
+    shown_ageing: AtomicU32,
+    /// The age in ns at which a learned entry ends (`hold_time`).
+    hold: AtomicU64,
     /// `GROUP_FWD_MASK`
     pub group_forward: AtomicU16,
+    /// The spanning tree protocol is on.
+    pub has_stp: AtomicBool,
     /// `IFF_PROMISC` of the bridge.
     pub promiscuous: AtomicBool,
-    timers: [AtomicU32; 3],
     /// `VLAN_FILTERING`
     filtering: AtomicBool,
     /// `VLAN_PROTOCOL`
@@ -63,10 +68,11 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             ageing: AtomicU32::new(30_000),
-            priority: AtomicU16::new(0x8000),
+            shown_ageing: AtomicU32::new(30_000),
+            hold: AtomicU64::new(30_000 * TICK),
             group_forward: AtomicU16::new(0),
+            has_stp: AtomicBool::new(false),
             promiscuous: AtomicBool::new(false),
-            timers: [1500, 200, 2000].map(AtomicU32::new),
             filtering: AtomicBool::new(false),
             protocol: AtomicU16::new(ETH_P_8021Q),
             counts_vlans: AtomicBool::new(false),
@@ -78,7 +84,26 @@ impl Settings {
     /// Returns the age in ns at which a learned entry ends, or 0 to learn nothing.
     #[inline]
     pub fn ageing(&self) -> u64 {
-        u64::from(self.ageing.load(Relaxed)) * TICK
+        self.hold.load(Relaxed)
+    }
+
+    fn set_ageing(&self, ticks: u32) {
+        self.ageing.store(ticks, Relaxed);
+        self.shown_ageing.store(ticks, Relaxed);
+        self.hold.store(u64::from(ticks) * TICK, Relaxed);
+    }
+
+    /// Follows a change of the topology: entries age after the forward delay in ns, or after `AGEING_TIME` again
+    /// (`__br_set_topology_change`).
+    pub fn set_change(&self, delay: Option<u64>) {
+        let set = self.ageing.load(Relaxed);
+        let (shown, hold) = match delay {
+            // The time that is shown is twice the one in effect.
+            Some(delay) => ((2 * delay / TICK) as u32, delay),
+            None => (set, u64::from(set) * TICK),
+        };
+        self.shown_ageing.store(shown, Relaxed);
+        self.hold.store(hold, Relaxed);
     }
 }
 
@@ -148,9 +173,6 @@ impl<'a> Request<'a> {
                 br::GROUP_FWD_MASK if table.u16(ty)?.unwrap_or(0) & 7 != 0 => {
                     return Err(Error::new(errno::EINVAL));
                 }
-                br::STP_STATE if table.u32(ty)? != Some(0) => {
-                    return Err(refuse("The spanning tree protocol is not served"));
-                }
                 br::MCAST_SNOOPING if table.u8(ty)? != Some(0) => {
                     return Err(refuse("Multicast snooping is not served"));
                 }
@@ -187,7 +209,8 @@ impl Bridge {
     /// Applies a validated request (`br_changelink`).
     ///
     /// # Errors
-    /// EBUSY if counters per port are to change while ports have VLANs.
+    /// ERANGE for a forward delay that the spanning tree protocol does not allow. EBUSY if counters per port are to
+    /// change while ports have VLANs.
     pub fn configure(
         &self,
         (stack, guard): (&Stack, &Guard),
@@ -197,21 +220,36 @@ impl Bridge {
             return Ok(());
         };
         let settings = &self.settings;
-        for (slot, ty) in
-            settings
-                .timers
-                .iter()
-                .zip([br::FORWARD_DELAY, br::HELLO_TIME, br::MAX_AGE])
+        let time = |ty| -> Result<Option<u64>, Error> {
+            Ok(table.u32(ty)?.map(|ticks| u64::from(ticks) * TICK))
+        };
+        let (delay, hello) = (time(br::FORWARD_DELAY)?, time(br::HELLO_TIME)?);
+        let max_age = time(br::MAX_AGE)?;
         {
-            if let Some(ticks) = table.u32(ty)? {
-                slot.store(ticks, Relaxed);
+            let out_of_range = delay.is_some_and(|delay| !FORWARD_DELAYS.contains(&delay));
+            if out_of_range && self.stp.lock().is_on() {
+                return Err(Error::new(errno::ERANGE));
             }
         }
+        if delay.or(hello).or(max_age).is_some() {
+            self.step(stack, guard, |step| {
+                let own = step.own_times();
+                step.set_times(Times {
+                    max_age: max_age.unwrap_or(own.max_age),
+                    hello: hello.unwrap_or(own.hello),
+                    delay: delay.unwrap_or(own.delay),
+                });
+            });
+        }
         if let Some(ticks) = table.u32(br::AGEING_TIME)? {
-            settings.ageing.store(ticks, Relaxed);
+            settings.set_ageing(ticks);
+        }
+        if let Some(on) = table.u32(br::STP_STATE)? {
+            settings.has_stp.store(on != 0, Relaxed);
+            self.step(stack, guard, |step| step.turn(on != 0));
         }
         if let Some(priority) = table.u16(br::PRIORITY)? {
-            settings.priority.store(priority, Relaxed);
+            self.step(stack, guard, |step| step.set_priority(priority));
         }
         if let Some(on) = table.u8(br::VLAN_FILTERING)? {
             settings.filtering.store(on != 0, Relaxed);
@@ -257,42 +295,39 @@ const INTERVALS: [(u16, u64); 6] = [
 ];
 
 impl Bridge {
-    /// Returns the identifier of the bridge: priority and address (`struct ifla_bridge_id`).
-    pub fn identifier(&self) -> [u8; 8] {
-        let [high, low] = self.settings.priority.load(Relaxed).to_be_bytes();
-        let [a, b, c, d, e, f] = mac(self.id.load(Relaxed));
-        [high, low, a, b, c, d, e, f]
-    }
-
     /// Writes `IFLA_INFO_DATA`.
     pub fn fill(&self, stack: &Stack, out: &mut Writer) {
         let timer = self.timer.lock().map_or(0, |timer| timer.time());
         let left = timer.saturating_sub(stack.clock.now()) / TICK;
+        let view = self.stp_bridge_view(stack);
+        let [hello, notification, end] = view.timers;
         for (ty, ticks) in [
-            (br::HELLO_TIMER, 0),
-            (br::TCN_TIMER, 0),
-            (br::TOPOLOGY_CHANGE_TIMER, 0),
+            (br::HELLO_TIMER, hello),
+            (br::TCN_TIMER, notification),
+            (br::TOPOLOGY_CHANGE_TIMER, end),
             (br::GC_TIMER, left),
         ] {
             out.put_u64_pad(ty, ticks, br::PAD);
         }
-        let [delay, hello, age] = &self.settings.timers;
-        out.put_u32(br::FORWARD_DELAY, delay.load(Relaxed));
-        out.put_u32(br::HELLO_TIME, hello.load(Relaxed));
-        out.put_u32(br::MAX_AGE, age.load(Relaxed));
-        out.put_u32(br::AGEING_TIME, self.settings.ageing.load(Relaxed));
-        out.put_u32(br::STP_STATE, 0);
-        out.put_u16(br::PRIORITY, self.settings.priority.load(Relaxed));
+        let ticks = |ns: u64| (ns / TICK) as u32;
+        out.put_u32(br::FORWARD_DELAY, ticks(view.times.delay));
+        out.put_u32(br::HELLO_TIME, ticks(view.times.hello));
+        out.put_u32(br::MAX_AGE, ticks(view.times.max_age));
+        let ageing = self.settings.shown_ageing.load(Relaxed);
+        out.put_u32(br::AGEING_TIME, ageing);
+        out.put_u32(br::STP_STATE, u32::from(view.enabled));
+        let [high, low, ..] = view.id;
+        out.put_u16(br::PRIORITY, u16::from_be_bytes([high, low]));
         let filtering = self.settings.filtering.load(Relaxed);
         out.put_u8(br::VLAN_FILTERING, u8::from(filtering));
         let mask = self.settings.group_forward.load(Relaxed);
         out.put_u16(br::GROUP_FWD_MASK, mask);
-        out.put(br::BRIDGE_ID, &self.identifier());
-        out.put(br::ROOT_ID, &self.identifier());
-        out.put_u16(br::ROOT_PORT, 0);
-        out.put_u32(br::ROOT_PATH_COST, 0);
-        out.put_u8(br::TOPOLOGY_CHANGE, 0);
-        out.put_u8(br::TOPOLOGY_CHANGE_DETECTED, 0);
+        out.put(br::BRIDGE_ID, &view.id);
+        out.put(br::ROOT_ID, &view.root);
+        out.put_u16(br::ROOT_PORT, view.root_port);
+        out.put_u32(br::ROOT_PATH_COST, view.root_cost);
+        out.put_u8(br::TOPOLOGY_CHANGE, u8::from(view.change));
+        out.put_u8(br::TOPOLOGY_CHANGE_DETECTED, u8::from(view.detected));
         let group = [0x01, 0x80, 0xc2, 0, 0, self.settings.group_octet()];
         out.put(br::GROUP_ADDR, &group);
         // No option is on, of three that there are.

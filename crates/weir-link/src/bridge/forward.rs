@@ -158,7 +158,7 @@ impl Entrance {
             | self.port.group_forward.load(Relaxed);
         match last {
             // Without the spanning tree protocol, its frames are forwarded.
-            0 => Fate::Forward,
+            0 if mask & 1 != 0 || !settings.has_stp.load(Relaxed) => Fate::Forward,
             1 => Fate::Drop,
             last if mask >> last & 1 != 0 => Fate::Forward,
             _ => Fate::Local,
@@ -225,6 +225,15 @@ impl Entrance {
             Fate::Drop => return refuse(cx, DropReason::MAC_IEEE_MAC_CONTROL, packet),
             Fate::Local => {
                 learn(cx);
+                let group = [1, 0x80, 0xc2, 0, 0, bridge.settings.group_octet()];
+                // The length of an LLC frame comes in place of an EtherType.
+                if dst == group && packet.protocol < 0x600 && bridge.settings.has_stp.load(Relaxed)
+                {
+                    let octets = packet.data().get(Ethernet::LEN..).unwrap_or_default();
+                    let (stack, guard) = (cx.stack, cx.guard);
+                    bridge.step(stack, guard, |step| step.take(port, octets));
+                    return cx.consume(packet);
+                }
                 return refuse(cx, DropReason::UNHANDLED_PROTO, packet);
             }
         }
@@ -233,6 +242,14 @@ impl Entrance {
         }
         if lane == Lane::Refused {
             return refuse(cx, DropReason::NOT_SPECIFIED, packet);
+        }
+        if port.has(brport::LOCKED) {
+            let known = from.or_else(|| bridge.table.entries.get(&address, cx.guard));
+            let is_here =
+                |entry: &&Arc<super::fdb::Entry>| entry.port() == port.number && !entry.is_local();
+            if known.filter(is_here).is_none() {
+                return refuse(cx, DropReason::NOT_SPECIFIED, packet);
+            }
         }
         learn(cx);
         if !port.forwards() {

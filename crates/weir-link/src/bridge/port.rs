@@ -2,7 +2,7 @@
 //! The ports of a bridge (`net/bridge/br_if.c`, `br_stp.c`, `br_netlink.c`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use weir_netlink::ifla::{arphrd, brport, iff, oper};
 use weir_netlink::{
@@ -11,8 +11,8 @@ use weir_netlink::{
 };
 use weir_sync::rcu::{Guard, Published};
 
-use super::config::word;
 use super::forward::Entrance;
+use super::stp::View;
 use super::vlan::Group;
 use super::{Bridge, Handle, refuse};
 use crate::device::{AddressOrigin, Device};
@@ -24,6 +24,7 @@ use crate::stack::Stack;
 pub mod state {
     #![allow(missing_docs)] // The names are Linux's.
     pub const DISABLED: u8 = 0;
+    pub const LISTENING: u8 = 1;
     pub const LEARNING: u8 = 2;
     pub const FORWARDING: u8 = 3;
     pub const BLOCKING: u8 = 4;
@@ -35,8 +36,11 @@ const DEFAULT_FLAGS: u32 = 1 << brport::LEARNING
     | 1 << brport::MCAST_FLOOD
     | 1 << brport::BCAST_FLOOD;
 /// The flags that are served, as attributes.
-const FLAGS: [u16; 6] = [
+const FLAGS: [u16; 9] = [
     brport::MODE,
+    brport::GUARD,
+    brport::PROTECT,
+    brport::LOCKED,
     brport::LEARNING,
     brport::UNICAST_FLOOD,
     brport::MCAST_FLOOD,
@@ -52,6 +56,9 @@ static POLICY: Policy = policy! {
     brport::COST => Rule::u32(),
     brport::PRIORITY => Rule::u16(),
     brport::MODE => Rule::u8(),
+    brport::GUARD => Rule::u8(),
+    brport::PROTECT => Rule::u8(),
+    brport::LOCKED => Rule::u8(),
     brport::LEARNING => Rule::u8(),
     brport::UNICAST_FLOOD => Rule::u8(),
     brport::MCAST_FLOOD => Rule::u8(),
@@ -73,7 +80,10 @@ pub struct Port {
     /// A bit for each flag of `FLAGS` that is on.
     flags: AtomicU64,
     priority: AtomicU16,
-    cost: AtomicU32,
+    /// The path cost.
+    pub cost: AtomicU32,
+    /// A request set the cost (`BR_ADMIN_COST`).
+    cost_is_set: AtomicBool,
     /// The VLANs.
     pub vlans: Published<Group>,
 }
@@ -100,7 +110,8 @@ impl Port {
         )
     }
 
-    fn id(&self) -> u16 {
+    /// Returns the identifier.
+    pub fn id(&self) -> u16 {
         // Six bits of priority and ten of the number.
         self.priority.load(Relaxed) << 10 | self.number
     }
@@ -144,41 +155,12 @@ fn is_usable(stack: &Stack, device: &Device) -> bool {
 }
 
 impl Bridge {
-    /// Unblocks ports and derives the carrier from them (`br_port_state_selection`).
-    pub fn select(&self, stack: &Stack, guard: &Guard) {
-        let mut live = false;
-        for port in &self.ports.load(guard).list {
-            // Only a blocked port changes.
-            let change = (state::BLOCKING, state::FORWARDING);
-            let _ = port
-                .state
-                .compare_exchange(change.0, change.1, Relaxed, Relaxed);
-            live |= port.forwards();
-        }
-        if self.no_carrier.swap(!live, Relaxed) == live
-            && let Some(device) = self.device()
-        {
-            device.count_carrier_change(live);
-            if device.is_up() {
-                crate::carrier_changed(stack, guard, &device);
-            } else {
-                device.watch_carrier(|| live);
-                crate::settle_operstate(&device);
-            }
-        }
-    }
-
     fn enable(&self, stack: &Stack, guard: &Guard, port: &Port) {
-        port.state.store(state::BLOCKING, Relaxed);
-        self.select(stack, guard);
-        self.announce(stack, guard, port, rtm::NEWLINK);
+        self.step(stack, guard, |step| step.enable(port));
     }
 
     fn disable(&self, stack: &Stack, guard: &Guard, port: &Port) {
-        port.state.store(state::DISABLED, Relaxed);
-        self.announce(stack, guard, port, rtm::NEWLINK);
-        self.flush(stack, guard, Some(port.number));
-        self.select(stack, guard);
+        self.step(stack, guard, |step| step.disable(port));
     }
 
     /// Enables the ports that are usable, when the bridge goes up (`br_stp_enable_bridge`).
@@ -206,6 +188,9 @@ impl Bridge {
             return;
         };
         let enabled = port.state.load(Relaxed) != state::DISABLED;
+        if is_usable(stack, device) && !port.cost_is_set.load(Relaxed) {
+            port.cost.store(cost_of(device), Relaxed);
+        }
         match is_usable(stack, device) {
             true if !enabled => self.enable(stack, guard, port),
             false if enabled => self.disable(stack, guard, port),
@@ -222,13 +207,12 @@ impl Bridge {
         let ports = &self.ports.load(guard).list;
         let mac = ports.iter().map(|port| port.device.address()).min();
         let mac = mac.unwrap_or_default();
-        if self.id.load(Relaxed) == word(mac) {
+        if self.stp.lock().mac() == mac {
             return;
         }
         self.replace_own(stack, guard, mac);
-        self.id.store(word(mac), Relaxed);
         device.inherit_address(mac);
-        self.select(stack, guard);
+        self.step(stack, guard, |step| step.set_address(mac));
         crate::address_changed(stack, guard, &device);
     }
 
@@ -241,7 +225,21 @@ impl Bridge {
     }
 
     fn announce(&self, stack: &Stack, guard: &Guard, port: &Port, ty: u16) {
-        self.announce_link((stack, guard), &port.device, Some(port), ty);
+        let view = self.stp_view(stack, port);
+        self.announce_as((stack, guard), port, &view, ty);
+    }
+
+    /// Notifies the listeners of a port, or of the bridge itself, as they are.
+    fn announce_anyhow(&self, at: (&Stack, &Guard), device: &Device, port: Option<&Port>) {
+        match port {
+            Some(port) => self.announce(at.0, at.1, port, rtm::NEWLINK),
+            None => self.announce_link(at, device, None, rtm::NEWLINK),
+        }
+    }
+
+    /// Notifies the listeners of a port with these variables.
+    pub fn announce_as(&self, at: (&Stack, &Guard), port: &Port, view: &View, ty: u16) {
+        self.announce_link(at, &port.device, Some((port, view)), ty);
     }
 
     /// Notifies the listeners of a port, or of the bridge itself (`br_ifinfo_notify`).
@@ -249,7 +247,7 @@ impl Bridge {
         &self,
         (stack, guard): (&Stack, &Guard),
         device: &Device,
-        port: Option<&Port>,
+        port: Option<(&Port, &View)>,
         ty: u16,
     ) {
         let ns = device.namespace(guard);
@@ -264,7 +262,7 @@ impl Bridge {
         &self,
         (stack, guard): (&Stack, &Guard),
         device: &Device,
-        port: Option<&Port>,
+        port: Option<(&Port, &View)>,
         (ty, mask): (u16, u32),
         out: &mut Writer,
     ) {
@@ -285,68 +283,16 @@ impl Bridge {
         if let Some((_, index)) = device.link.lower(stack) {
             out.put_u32(ifla::LINK, index);
         }
-        if let Some(port) = port.filter(|_| ty == rtm::NEWLINK) {
+        if let Some((port, view)) = port.filter(|_| ty == rtm::NEWLINK) {
             let nest = out.nest(ifla::PROTINFO);
-            self.fill_attributes(port, out);
+            fill_attributes(port, view, out);
             out.end(nest);
         }
         let group = match port {
-            Some(port) => port.vlans.load(guard),
+            Some((port, _)) => port.vlans.load(guard),
             None => self.own_vlans.load(guard),
         };
         super::vlan::fill_spec(group, mask, out);
-    }
-
-    /// Writes the attributes of a port (`br_port_fill_attrs`).
-    fn fill_attributes(&self, port: &Port, out: &mut Writer) {
-        let flag = |out: &mut Writer, ty| out.put_u8(ty, u8::from(port.has(ty)));
-        out.put_u8(brport::STATE, port.state.load(Relaxed));
-        out.put_u16(brport::PRIORITY, port.priority.load(Relaxed));
-        out.put_u32(brport::COST, port.cost.load(Relaxed));
-        for ty in [
-            brport::MODE,
-            brport::GUARD,
-            brport::PROTECT,
-            brport::FAST_LEAVE,
-            brport::MCAST_TO_UCAST,
-            brport::LEARNING,
-            brport::UNICAST_FLOOD,
-            brport::MCAST_FLOOD,
-            brport::BCAST_FLOOD,
-            brport::PROXYARP,
-            brport::PROXYARP_WIFI,
-        ] {
-            flag(out, ty);
-        }
-        out.put(brport::ROOT_ID, &self.identifier());
-        out.put(brport::BRIDGE_ID, &self.identifier());
-        out.put_u16(brport::DESIGNATED_PORT, port.id());
-        out.put_u16(brport::DESIGNATED_COST, 0);
-        out.put_u16(brport::ID, port.id());
-        out.put_u16(brport::NO, port.number);
-        flag(out, brport::TOPOLOGY_CHANGE_ACK);
-        flag(out, brport::CONFIG_PENDING);
-        flag(out, brport::VLAN_TUNNEL);
-        out.put_u16(brport::GROUP_FWD_MASK, port.group_forward.load(Relaxed));
-        for ty in [
-            brport::NEIGH_SUPPRESS,
-            brport::MRP_RING_OPEN,
-            brport::MRP_IN_OPEN,
-            brport::ISOLATED,
-            brport::LOCKED,
-        ] {
-            flag(out, ty);
-        }
-        for ty in [
-            brport::MESSAGE_AGE_TIMER,
-            brport::FORWARD_DELAY_TIMER,
-            brport::HOLD_TIMER,
-        ] {
-            out.put_u64_pad(ty, 0, brport::PAD);
-        }
-        out.put_u8(brport::MULTICAST_ROUTER, 1);
-        out.put_u32(brport::MCAST_EHT_HOSTS_LIMIT, 512);
-        out.put_u32(brport::MCAST_EHT_HOSTS_CNT, 0);
     }
 
     /// Removes a port (`br_del_if`).
@@ -378,6 +324,7 @@ impl Bridge {
             crate::ask_for_all(stack, guard, device, flag, false);
         }
         self.announce(stack, guard, &port, rtm::DELLINK);
+        self.step(stack, guard, |step| step.remove(&port));
         self.end_port_vlans(stack, guard, &port);
         self.forget_port(stack, guard, port.number);
         device.set_rx_handler(None);
@@ -387,7 +334,6 @@ impl Bridge {
         if self.device().is_some_and(|device| !device.is_dying()) {
             self.adjust_mtu(stack, guard);
             self.choose_address(stack, guard);
-            self.select(stack, guard);
         }
         Ok(())
     }
@@ -410,6 +356,9 @@ impl Bridge {
                 }
                 brport::STATE => {
                     let wanted = table.u8(ty)?.unwrap_or(0);
+                    if self.stp.lock().is_on() {
+                        return Err(Error::new(errno::EBUSY));
+                    }
                     let usable = is_usable(stack, device);
                     if !device.is_up() || !usable && wanted != state::DISABLED {
                         return Err(Error::new(errno::ENETDOWN));
@@ -440,9 +389,12 @@ impl Bridge {
         }
         if let Some(cost) = table.u32(brport::COST)? {
             port.cost.store(cost, Relaxed);
+            port.cost_is_set.store(true, Relaxed);
+            self.step(stack, guard, |step| step.port_cost());
         }
         if let Some(priority) = table.u16(brport::PRIORITY)? {
             port.priority.store(priority, Relaxed);
+            self.step(stack, guard, |step| step.port_priority(port));
         }
         if let Some(mask) = table.u16(brport::GROUP_FWD_MASK)? {
             port.group_forward.store(mask, Relaxed);
@@ -451,14 +403,66 @@ impl Bridge {
             self.flush(stack, guard, Some(port.number));
         }
         if let Some(wanted) = table.u8(brport::STATE)? {
-            port.state.store(wanted, Relaxed);
-            self.select(stack, guard);
+            self.step(stack, guard, |step| step.set_by_hand(port, wanted));
         }
         if announced {
             self.announce(stack, guard, port, rtm::NEWLINK);
         }
         Ok(())
     }
+}
+
+/// Writes the attributes of a port (`br_port_fill_attrs`).
+fn fill_attributes(port: &Port, view: &View, out: &mut Writer) {
+    let flag = |out: &mut Writer, ty| out.put_u8(ty, u8::from(port.has(ty)));
+    out.put_u8(brport::STATE, view.state);
+    out.put_u16(brport::PRIORITY, port.priority.load(Relaxed));
+    out.put_u32(brport::COST, port.cost.load(Relaxed));
+    for ty in [
+        brport::MODE,
+        brport::GUARD,
+        brport::PROTECT,
+        brport::FAST_LEAVE,
+        brport::MCAST_TO_UCAST,
+        brport::LEARNING,
+        brport::UNICAST_FLOOD,
+        brport::MCAST_FLOOD,
+        brport::BCAST_FLOOD,
+        brport::PROXYARP,
+        brport::PROXYARP_WIFI,
+    ] {
+        flag(out, ty);
+    }
+    out.put(brport::ROOT_ID, &view.root);
+    out.put(brport::BRIDGE_ID, &view.bridge);
+    out.put_u16(brport::DESIGNATED_PORT, view.designated);
+    out.put_u16(brport::DESIGNATED_COST, view.cost as u16);
+    out.put_u16(brport::ID, view.id);
+    out.put_u16(brport::NO, port.number);
+    out.put_u8(brport::TOPOLOGY_CHANGE_ACK, u8::from(view.acknowledges));
+    out.put_u8(brport::CONFIG_PENDING, u8::from(view.pending));
+    flag(out, brport::VLAN_TUNNEL);
+    out.put_u16(brport::GROUP_FWD_MASK, port.group_forward.load(Relaxed));
+    for ty in [
+        brport::NEIGH_SUPPRESS,
+        brport::MRP_RING_OPEN,
+        brport::MRP_IN_OPEN,
+        brport::ISOLATED,
+        brport::LOCKED,
+    ] {
+        flag(out, ty);
+    }
+    let timers = [
+        brport::MESSAGE_AGE_TIMER,
+        brport::FORWARD_DELAY_TIMER,
+        brport::HOLD_TIMER,
+    ];
+    for (ty, ticks) in timers.into_iter().zip(view.timers) {
+        out.put_u64_pad(ty, ticks, brport::PAD);
+    }
+    out.put_u8(brport::MULTICAST_ROUTER, 1);
+    out.put_u32(brport::MCAST_EHT_HOSTS_LIMIT, 512);
+    out.put_u32(brport::MCAST_EHT_HOSTS_CNT, 0);
 }
 
 /// Checks that `device` is not above the bridge, by way of its lower devices.
@@ -530,6 +534,7 @@ impl Master for Handle {
                 flags: AtomicU64::new(u64::from(DEFAULT_FLAGS)),
                 priority: AtomicU16::new(32),
                 cost: AtomicU32::new(cost_of(device)),
+                cost_is_set: AtomicBool::new(false),
                 vlans: Published::new(&stack.domain, Group::default()),
             });
             if number == ports.numbers.len() {
@@ -552,6 +557,7 @@ impl Master for Handle {
         crate::changed(stack, guard, ns, device, rtm::NEWLINK, 0);
         crate::ask_for_all(stack, guard, device, iff::PROMISC, true);
         crate::changed(stack, guard, ns, device, rtm::NEWLINK, iff::PROMISC);
+        bridge.step(stack, guard, |step| step.add(&port));
         bridge.add_local(stack, guard, port.number, (mac, 0));
         bridge.begin_port_vlans(stack, guard, &port);
         bridge.choose_address(stack, guard);
@@ -567,9 +573,9 @@ impl Master for Handle {
         self.0.release_port(stack, guard, port)
     }
 
-    fn fill_port(&self, _stack: &Stack, guard: &Guard, port: &Arc<Device>, out: &mut Writer) {
+    fn fill_port(&self, stack: &Stack, guard: &Guard, port: &Arc<Device>, out: &mut Writer) {
         if let Some(port) = self.0.ports.load(guard).of(port) {
-            self.0.fill_attributes(port, out);
+            fill_attributes(port, &self.0.stp_view(stack, port), out);
         }
     }
 
@@ -595,7 +601,8 @@ impl Bridging for Handle {
         out: &mut Writer,
     ) {
         let port = self.0.ports.load(guard).of(device);
-        let port = port.map(|port| &**port);
+        let view = port.map(|port| self.0.stp_view(stack, port));
+        let port = port.map(|port| &**port).zip(view.as_ref());
         self.0
             .fill_link((stack, guard), device, port, (rtm::NEWLINK, mask), out);
     }
@@ -624,7 +631,7 @@ impl Bridging for Handle {
             .change_membership((stack, guard), port.as_deref(), spec, false);
         if *done.as_ref().unwrap_or(&false) || port.is_some() && protinfo.is_some() {
             self.0
-                .announce_link((stack, guard), device, port.as_deref(), rtm::NEWLINK);
+                .announce_anyhow((stack, guard), device, port.as_deref());
         }
         done.map(|_| ())
     }
@@ -640,8 +647,7 @@ impl Bridging for Handle {
         let port = self.0.ports.load(ctl.guard).of(device).cloned();
         let changed = self.0.change_membership(at, port.as_deref(), spec, true)?;
         if changed {
-            self.0
-                .announce_link(at, device, port.as_deref(), rtm::NEWLINK);
+            self.0.announce_anyhow(at, device, port.as_deref());
         }
         Ok(())
     }

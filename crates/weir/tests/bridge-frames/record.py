@@ -11,6 +11,9 @@ A script configures a bridge with the ports p1 to p4. Its comments name the fram
 
 A tag is the four octets on the wire, in hexadecimal. Without a type, the frame has ethertype 88b5 and its number as
 data. A line of NAME.txt is the number of the frame after which another one left, the port, and what left.
+
+In a script with the comment `# set`, equal BPDUs between two arrivals are one line, frames after the last arrival do not
+count, and the age in a configuration BPDU is 0 or 1: BPDUs leave by timers. With `# data`, BPDUs do not count.
 """
 import os, select, socket, struct, subprocess, sys, time
 
@@ -62,6 +65,17 @@ def number_of(frame, number):
     return number
 
 
+def settle(lines, last):
+    """Returns the lines of a script with the comment `# set`."""
+    def aged(frame):
+        if frame[28:34] == "424203" and frame[40:42] == "00" and frame[88:92] != "0000":
+            return frame[:88] + "0001" + frame[92:]
+        return frame
+    lines = [(number, port, aged(frame)) for number, port, frame in lines if number < last]
+    bpdus = {line for line in lines if line[2].startswith("0180c2000000")}
+    return list(bpdus) + [line for line in lines if line not in bpdus]
+
+
 def record(name):
     script = os.path.join(HERE, name + ".sh")
     for n, port in enumerate(PORTS, 1):
@@ -94,7 +108,13 @@ def record(name):
         lines += heard
     for port in PORTS:
         subprocess.run(["ip", "link", "del", port], check=True)
-    subprocess.run(["ip", "link", "del", "br0"], check=True)
+    for bridge in os.listdir("/sys/class/net"):
+        if bridge.startswith("br"):
+            subprocess.run(["ip", "link", "del", bridge], check=True)
+    if "# set\n" in open(script):
+        lines = settle(lines, len(todo) - 1)
+    if "# data\n" in open(script):
+        lines = [line for line in lines if not line[2].startswith("0180c2000000")]
     with open(os.path.join(HERE, name + ".txt"), "w") as out:
         out.writelines("%d %s %s\n" % line for line in sorted(lines))
     print(name, len(lines))

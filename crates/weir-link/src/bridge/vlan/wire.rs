@@ -210,11 +210,13 @@ impl Bridge {
             parts.push(Writer::new());
         }
         if let Some(out) = parts.last_mut() {
-            // Nothing is snooped (`struct br_mcast_stats`), and the spanning tree protocol is off
-            // (`struct bridge_stp_xstats`).
+            // Nothing is snooped (`struct br_mcast_stats`).
             out.put(bridge_xstats::MCAST, &[0; 240]);
-            if port.is_some() {
-                out.put(bridge_xstats::STP, &[0; 48]);
+            if let Some(port) = port {
+                // `struct bridge_stp_xstats`
+                let counts = self.stp.lock().view(port, 0).counts;
+                let octets: Vec<u8> = counts.iter().flat_map(|n| n.to_ne_bytes()).collect();
+                out.put(bridge_xstats::STP, &octets);
             }
         }
         parts.into_iter().map(Writer::into_vec).collect()
