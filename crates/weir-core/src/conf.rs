@@ -2,10 +2,12 @@
 //! Settings as slots of atomics: one slot is one `int` of Linux's sysctls.
 //!
 //! A module declares its slots by [`slots!`](crate::slots) and keeps the values where they belong, in a
-//! namespace or a device. Reading a slot is one relaxed load.
+//! namespace or a device. A set of values that nobody has changed refers to its defaults; one changed value lies
+//! beside that reference, and the second one makes a copy of all.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use crate::device::Device;
 
@@ -21,24 +23,45 @@ macro_rules! slots {
         impl $name {
             /// All slots: (slot, last part of the path, default).
             pub const ALL: &'static [($name, &'static str, i32)] = &[$(($name::$slot, $path, $default),)*];
+            /// The defaults, in the order of the slots.
+            pub const DEFAULTS: [i32; $name::ALL.len()] = [$($default,)*];
+
+            /// Returns the defaults with another value of one slot.
+            #[allow(dead_code)] // few families have two sets of defaults
+            pub const fn defaults_with(slot: $name, value: i32) -> [i32; $name::ALL.len()] {
+                let mut defaults = $name::DEFAULTS;
+                defaults[slot as usize] = value;
+                defaults
+            }
         }
 
         impl $crate::conf::Slot for $name {
+            type Defaults = [i32; $name::ALL.len()];
             type Values = [std::sync::atomic::AtomicI32; $name::ALL.len()];
             fn index(self) -> usize { self as usize }
-            fn defaults() -> Self::Values { [$(std::sync::atomic::AtomicI32::new($default),)*] }
+            fn defaults() -> &'static Self::Defaults {
+                static DEFAULTS: [i32; $name::ALL.len()] = $name::DEFAULTS;
+                &DEFAULTS
+            }
+            fn values(value: impl Fn(usize) -> i32) -> Self::Values {
+                std::array::from_fn(|index| std::sync::atomic::AtomicI32::new(value(index)))
+            }
         }
     };
 }
 
 /// A family of slots.
 pub trait Slot: Copy {
+    /// An unchangeable value for each slot.
+    type Defaults: AsRef<[i32]> + Send + Sync + 'static;
     /// A value for each slot.
     type Values: AsRef<[AtomicI32]> + Send + Sync + 'static;
     /// The slot's place.
     fn index(self) -> usize;
     /// The defaults, in the order of the slots.
-    fn defaults() -> Self::Values;
+    fn defaults() -> &'static Self::Defaults;
+    /// Makes a value for each slot from its index.
+    fn values(value: impl Fn(usize) -> i32) -> Self::Values;
 }
 
 crate::slots! {
@@ -64,32 +87,72 @@ pub enum Target {
     All,
 }
 
-/// The values of one family of slots.
+/// The values of one family of slots; see the module documentation.
 pub struct Conf<S: Slot> {
-    values: S::Values,
+    defaults: &'static S::Defaults,
+    /// The only slot that differs from its default ([`one`]), or 0. Final once [`CLOSED`] is set.
+    one: AtomicU64,
+    /// All values, once a second one has been changed.
+    own: OnceLock<Box<S::Values>>,
+}
+
+/// In `Conf::one`: all values are in `own`, or about to be.
+const CLOSED: u64 = 1 << 63;
+
+/// Packs a slot's index and value.
+fn one(index: usize, value: i32) -> u64 {
+    (index as u64 + 1) << 32 | u64::from(value as u32)
+}
+
+/// Returns the value if `packed` is that of the slot with this index.
+#[inline]
+fn value_of(packed: u64, index: usize) -> Option<i32> {
+    ((packed & !CLOSED) >> 32 == index as u64 + 1).then_some(packed as i32)
 }
 
 impl<S: Slot> Default for Conf<S> {
     fn default() -> Self {
-        Self {
-            values: S::defaults(),
-        }
+        Self::with_defaults(S::defaults())
     }
 }
 
 impl<S: Slot> Clone for Conf<S> {
     fn clone(&self) -> Self {
-        let clone = Self::default();
+        let clone = Self::with_defaults(self.defaults);
         clone.copy(self);
         clone
     }
 }
 
 impl<S: Slot> Conf<S> {
+    /// Makes a set of values with defaults of its own.
+    pub fn with_defaults(defaults: &'static S::Defaults) -> Self {
+        Self {
+            defaults,
+            one: AtomicU64::new(0),
+            own: OnceLock::new(),
+        }
+    }
+
     /// Returns the value of a slot.
     #[inline]
     pub fn get(&self, slot: S) -> i32 {
-        self.values.as_ref()[slot.index()].load(Relaxed)
+        self.at(slot.index())
+    }
+
+    #[inline]
+    fn at(&self, index: usize) -> i32 {
+        match self.own.get() {
+            Some(own) => (**own).as_ref()[index].load(Relaxed),
+            None => self.shared(index),
+        }
+    }
+
+    /// Returns a value that is not in `own`.
+    #[inline]
+    fn shared(&self, index: usize) -> i32 {
+        let changed = value_of(self.one.load(Relaxed), index);
+        changed.unwrap_or_else(|| self.defaults.as_ref()[index])
     }
 
     /// Returns whether the slot is not 0.
@@ -100,21 +163,105 @@ impl<S: Slot> Conf<S> {
 
     /// Copies all values of another set.
     pub fn copy(&self, from: &Self) {
-        for (value, from) in self.values.as_ref().iter().zip(from.values.as_ref()) {
-            value.store(from.load(Relaxed), Relaxed);
+        let untouched = |conf: &Self| conf.one.load(Relaxed) == 0;
+        if std::ptr::eq(self.defaults, from.defaults) && untouched(self) && untouched(from) {
+            return;
+        }
+        for index in 0..self.defaults.as_ref().len() {
+            self.put(index, from.at(index));
         }
     }
 
     /// Sets a slot. The caller checks the range.
     pub fn set(&self, slot: S, value: i32) {
-        self.values.as_ref()[slot.index()].store(value, Relaxed);
+        self.put(slot.index(), value);
+    }
+
+    fn put(&self, index: usize, value: i32) {
+        let mut before = self.one.load(Relaxed);
+        while before & CLOSED == 0 {
+            let same = value_of(before, index).is_some();
+            if !same && value == self.defaults.as_ref()[index] {
+                return;
+            }
+            if !same && before != 0 {
+                break;
+            }
+            match self
+                .one
+                .compare_exchange_weak(before, one(index, value), AcqRel, Relaxed)
+            {
+                Ok(_) => return,
+                Err(now) => before = now,
+            }
+        }
+        // From here on `one` is final, so no change of it is lost.
+        self.one.fetch_or(CLOSED, AcqRel);
+        let own = self
+            .own
+            .get_or_init(|| Box::new(S::values(|index| self.shared(index))));
+        (**own).as_ref()[index].store(value, Relaxed);
     }
 }
 
 impl<S: Slot> std::fmt::Debug for Conf<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let indices = 0..self.defaults.as_ref().len();
         f.debug_list()
-            .entries(self.values.as_ref().iter().map(|v| v.load(Relaxed)))
+            .entries(indices.map(|index| self.at(index)))
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::slots! {
+        Few {
+            A = 1, "a";
+            B = 2, "b";
+            C = 3, "c";
+        }
+    }
+
+    #[test]
+    fn values_are_those_last_set() {
+        static OTHER: [i32; 3] = Few::defaults_with(Few::B, -2);
+        let conf = Conf::<Few>::with_defaults(&OTHER);
+        let all = |conf: &Conf<Few>| [Few::A, Few::B, Few::C].map(|slot| conf.get(slot));
+        assert_eq!(all(&conf), [1, -2, 3]);
+        conf.set(Few::A, 1);
+        assert!(conf.one.load(Relaxed) == 0);
+        conf.set(Few::C, -9);
+        conf.set(Few::C, 0);
+        assert_eq!((all(&conf), conf.own.get().is_none()), ([1, -2, 0], true));
+        conf.set(Few::C, 3);
+        conf.set(Few::A, 7);
+        conf.set(Few::C, 5);
+        assert_eq!((all(&conf), conf.own.get().is_some()), ([7, -2, 5], true));
+        let copy = Conf::<Few>::default();
+        assert_eq!(all(&copy), [1, 2, 3]);
+        copy.copy(&conf);
+        assert_eq!((all(&copy), all(&conf.clone())), ([7, -2, 5], [7, -2, 5]));
+    }
+
+    #[test]
+    fn stress_no_change_is_lost() {
+        for _ in 0..200 {
+            let conf = Conf::<Few>::default();
+            std::thread::scope(|scope| {
+                for (slot, value) in [(Few::A, 10), (Few::B, 20), (Few::C, 30)] {
+                    let conf = &conf;
+                    scope.spawn(move || {
+                        conf.set(slot, value + 1);
+                        conf.set(slot, value);
+                        assert_eq!(conf.get(slot), value);
+                    });
+                }
+            });
+            let all = [Few::A, Few::B, Few::C].map(|slot| conf.get(slot));
+            assert_eq!(all, [10, 20, 30]);
+        }
     }
 }

@@ -258,14 +258,14 @@ pub struct Device {
     namespace: Published<Arc<Namespace>>,
     stats: PerCpu<LinkStats>,
     drops: OnceLock<Box<DropCounters>>,
-    observers: Published<Vec<Arc<dyn Observer>>>,
+    observers: PublishedOption<Vec<Arc<dyn Observer>>>,
     wire: PublishedOption<Arc<dyn Wire>>,
     rx_handler: PublishedOption<Arc<dyn RxHandler>>,
     /// The device of which this one is a port (`netdev_master_upper_dev_get`).
     master: PublishedOption<Arc<Device>>,
     /// The VLAN devices on top of this one, as (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device).
     /// Changes hold the namespace's link lock.
-    vlans: Published<Vec<(u16, u16, Arc<Device>)>>,
+    vlans: PublishedOption<Vec<(u16, u16, Arc<Device>)>>,
     /// What modules have here (`ip_ptr`, `ip6_ptr`).
     pub parts: DeviceParts,
     /// Qdiscs and the ingress and egress filters.
@@ -302,6 +302,11 @@ pub struct NewDevice {
     pub address_origin: AddressOrigin,
     /// The Ethernet broadcast address.
     pub broadcast: Mac,
+}
+
+/// Returns a list, or `None` instead of an empty one.
+fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
+    Some(list).filter(|list| !list.is_empty())
 }
 
 fn pack(mac: Mac) -> u64 {
@@ -359,11 +364,11 @@ impl Device {
             namespace: Published::new(domain, ns.clone()),
             stats: PerCpu::new(),
             drops: OnceLock::new(),
-            observers: Published::new(domain, Vec::new()),
+            observers: PublishedOption::new(domain, None),
             wire: PublishedOption::new(domain, None),
             rx_handler: PublishedOption::new(domain, None),
             master: PublishedOption::new(domain, None),
-            vlans: Published::new(domain, Vec::new()),
+            vlans: PublishedOption::new(domain, None),
             parts,
             tc: weir_tc::DeviceTc::new(domain),
             queues: new.queues,
@@ -763,8 +768,7 @@ impl Device {
     /// Returns the VLAN device on top of this one with a protocol and VLAN id.
     #[inline]
     pub fn vlan<'g>(&'g self, proto: u16, vid: u16, guard: &'g Guard) -> Option<&'g Arc<Device>> {
-        let vlans = self.vlans.load(guard);
-        vlans
+        self.vlans(guard)
             .iter()
             .find(|(p, v, _)| (*p, *v) == (proto, vid))
             .map(|(_, _, device)| device)
@@ -772,7 +776,7 @@ impl Device {
 
     /// Returns the VLAN devices on top of this one.
     pub fn vlans<'g>(&'g self, guard: &'g Guard) -> &'g [(u16, u16, Arc<Device>)] {
-        self.vlans.load(guard)
+        self.vlans.load(guard).map_or(&[], Vec::as_slice)
     }
 
     /// Changes the list of VLAN devices. The caller holds the namespace's link lock.
@@ -781,9 +785,9 @@ impl Device {
         guard: &Guard,
         change: impl FnOnce(&mut Vec<(u16, u16, Arc<Device>)>),
     ) {
-        let mut vlans = self.vlans.load(guard).clone();
+        let mut vlans = self.vlans(guard).to_vec();
         change(&mut vlans);
-        self.vlans.replace(vlans);
+        self.vlans.replace(some(vlans));
     }
 
     /// Returns the wire that takes the device's outgoing frames, or `None` if the link kind
@@ -831,23 +835,23 @@ impl Device {
     /// Returns the observers of the device.
     #[inline]
     pub fn observers<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<dyn Observer>] {
-        self.observers.load(guard)
+        self.observers.load(guard).map_or(&[], Vec::as_slice)
     }
 
     /// Adds an observer.
     pub fn observe(&self, guard: &Guard, observer: Arc<dyn Observer>) {
         let _names = self.names();
-        let mut all = self.observers.load(guard).clone();
+        let mut all = self.observers(guard).to_vec();
         all.push(observer);
-        self.observers.replace(all);
+        self.observers.replace(Some(all));
     }
 
     /// Removes an observer.
     pub fn unobserve(&self, guard: &Guard, observer: &Arc<dyn Observer>) {
         let _names = self.names();
-        let mut all = self.observers.load(guard).clone();
+        let mut all = self.observers(guard).to_vec();
         all.retain(|other| !Arc::ptr_eq(other, observer));
-        self.observers.replace(all);
+        self.observers.replace(some(all));
     }
 }
 

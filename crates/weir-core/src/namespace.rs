@@ -242,3 +242,18 @@ impl std::fmt::Debug for Namespace {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_begin_again_after_the_last() {
+        let mut links = Links {
+            last_index: 0x7fff_fffd,
+            ..Links::default()
+        };
+        let next = [(); 4].map(|()| links.new_index());
+        assert_eq!(next, [0x7fff_fffe, 0x7fff_ffff, 1, 2]);
+    }
+}

@@ -213,7 +213,9 @@ impl Stack {
             Clock::new_real()
         };
         let stack = Self(Arc::new(Shared {
-            budget: Arc::new(weir_tc::Budget::new(config.max_rules, config.max_memory)),
+            budget: Arc::new(
+                weir_tc::Budget::new(config.max_rules, config.max_memory).freeing(&domain),
+            ),
             qdisc_handles: Arc::default(),
             global: Arc::default(),
             lanes: Arc::default(),

@@ -470,7 +470,8 @@ impl Steering {
             }));
             self.on.store(settings.generation, Release);
         }
-        self.maps.domain().synchronize();
+        // The request waits, as those of `synchronize_net` do with the RTNL held.
+        self.maps.domain().synchronize_expedited();
         // All threads steer by these maps now, or by later ones.
         let _ = floor.set(self.softnet.tickets());
     }

@@ -164,19 +164,22 @@ pub struct DeviceConf {
 
 impl Default for DeviceConf {
     fn default() -> Self {
-        let conf = Self {
-            ipv4: Conf::default(),
+        Self {
+            ipv4: Conf::with_defaults(&IPV4_OF_DEVICES),
             ipv6: Conf::default(),
             neigh4: Conf::default(),
-            neigh6: Conf::default(),
-        };
-        // Where `ipv4_devconf_dflt` differs from `ipv4_devconf`.
-        conf.ipv4.set(Ipv4Conf::AcceptSourceRoute, 1);
-        // Of the tables of the two families (`arp_tbl`, `nd_tbl`) this differs.
-        conf.neigh6.set(Neigh::Locktime, 0);
-        conf
+            neigh6: Conf::with_defaults(&NEIGH6),
+        }
     }
 }
+
+/// Where `ipv4_devconf_dflt` differs from `ipv4_devconf`.
+static IPV4_OF_DEVICES: [i32; Ipv4Conf::ALL.len()] =
+    Ipv4Conf::defaults_with(Ipv4Conf::AcceptSourceRoute, 1);
+/// Of the tables of the two families (`arp_tbl`, `nd_tbl`) this differs.
+static NEIGH6: [i32; Neigh::ALL.len()] = Neigh::defaults_with(Neigh::Locktime, 0);
+/// `ipv6_devconf` differs here from `ipv6_devconf_dflt`.
+static IPV6_OF_ALL: [i32; Ipv6Conf::ALL.len()] = Ipv6Conf::defaults_with(Ipv6Conf::AcceptDad, 0);
 
 /// The values of `net.ipv{4,6}.conf.all`.
 #[derive(Debug)]
@@ -189,13 +192,10 @@ pub struct AllConf {
 
 impl Default for AllConf {
     fn default() -> Self {
-        let conf = Self {
+        Self {
             ipv4: Conf::default(),
-            ipv6: Conf::default(),
-        };
-        // `ipv6_devconf` differs here from `ipv6_devconf_dflt`.
-        conf.ipv6.set(Ipv6Conf::AcceptDad, 0);
-        conf
+            ipv6: Conf::with_defaults(&IPV6_OF_ALL),
+        }
     }
 }
 

@@ -6,9 +6,9 @@
 //! (control connections, tests) counts as CPU 0; structures that many such threads share spread
 //! them by [`thread_token`] instead.
 //!
-//! [`PerCpu<T>`] holds one `T` per CPU, created on first use; an unused one takes 72 bytes. Slots
-//! are allocated in blocks (CPU 0; 1; 2-3; 4-7; ...), so a slot is found with one load, never
-//! moves, and lies on cache lines of its own. Several threads may access the same slot (unbound
+//! [`PerCpu<T>`] holds one `T` per CPU, created on first use; an unused one takes 16 bytes. Slots
+//! are allocated in blocks (CPU 0; 1; 2-3; 4-7; ...). The slot of CPU 0 is found with one load, and that of
+//! another CPU with two. A slot never moves, and lies on cache lines of its own. Several threads may access the same slot (unbound
 //! threads, readers that sum up), so `T` must be `Sync`; use relaxed atomics for counters.
 //! [`Counters`] holds the counters of very many objects.
 #![allow(unsafe_code)] // lazily made blocks behind atomic pointers
@@ -76,8 +76,16 @@ pub fn thread_token() -> usize {
 
 /// One `T` for each stack CPU. See the module documentation.
 pub struct PerCpu<T> {
-    blocks: [AtomicPtr<CachePadded<T>>; BLOCKS],
+    /// The block of CPU 0.
+    first: Block<T>,
+    /// The other blocks, once one of their CPUs has a slot.
+    rest: AtomicPtr<Rest<T>>,
 }
+
+/// The start of a block, or null.
+type Block<T> = AtomicPtr<CachePadded<T>>;
+/// The blocks after that of CPU 0.
+type Rest<T> = [Block<T>; BLOCKS - 1];
 
 // SAFETY: the blocks own their values. `get` and `iter` hand out `&T` on any thread (`Sync`), and
 // any thread may drop the values (`Send`).
@@ -108,7 +116,8 @@ impl<T: Default> PerCpu<T> {
     /// Creates a container without slots.
     pub fn new() -> Self {
         Self {
-            blocks: core::array::from_fn(|_| AtomicPtr::new(core::ptr::null_mut())),
+            first: AtomicPtr::new(core::ptr::null_mut()),
+            rest: AtomicPtr::new(core::ptr::null_mut()),
         }
     }
 
@@ -117,8 +126,7 @@ impl<T: Default> PerCpu<T> {
     #[inline]
     pub fn get(&self, cpu: usize) -> &T {
         let (block, offset) = place(cpu % MAX_CPUS);
-        let start = self.blocks[block].load(Ordering::Acquire);
-        let start = match NonNull::new(start) {
+        let start = match self.start(block) {
             Some(start) => start,
             None => self.make(block),
         };
@@ -130,7 +138,7 @@ impl<T: Default> PerCpu<T> {
     #[inline(always)]
     pub fn made(&self, cpu: usize) -> Option<&T> {
         let (block, offset) = place(cpu % MAX_CPUS);
-        let start = NonNull::new(self.blocks[block].load(Ordering::Acquire))?;
+        let start = self.start(block)?;
         // SAFETY: as in `get`.
         Some(unsafe { &start.add(offset).as_ref().0 })
     }
@@ -148,7 +156,10 @@ impl<T: Default> PerCpu<T> {
             .collect();
         let fresh = Box::into_raw(fresh);
         let null = core::ptr::null_mut();
-        let slot = &self.blocks[block];
+        let slot = match block.checked_sub(1) {
+            None => &self.first,
+            Some(at) => &self.make_rest()[at],
+        };
         match slot.compare_exchange(null, fresh.cast(), Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: `fresh` came from a box, so it is not null.
             Ok(_) => unsafe { NonNull::new_unchecked(fresh.cast()) },
@@ -165,15 +176,56 @@ impl<T: Default> PerCpu<T> {
 }
 
 impl<T> PerCpu<T> {
+    /// Returns the blocks after that of CPU 0, if they exist.
+    #[inline(always)]
+    fn rest(&self) -> Option<&Rest<T>> {
+        // SAFETY: null, or published by `make_rest`, and freed only by the drop of `self`.
+        unsafe { self.rest.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Returns the start of a block, if it exists.
+    #[inline(always)]
+    fn start(&self, block: usize) -> Option<NonNull<CachePadded<T>>> {
+        let block = match block.checked_sub(1) {
+            None => &self.first,
+            Some(at) => &self.rest()?[at],
+        };
+        NonNull::new(block.load(Ordering::Acquire))
+    }
+
+    /// Returns the blocks after that of CPU 0, and makes them if they do not exist.
+    fn make_rest(&self) -> &Rest<T> {
+        if let Some(rest) = self.rest() {
+            return rest;
+        }
+        let null = core::ptr::null_mut();
+        let fresh: Box<Rest<T>> = Box::new(core::array::from_fn(|_| AtomicPtr::new(null)));
+        let fresh = Box::into_raw(fresh);
+        let null = core::ptr::null_mut();
+        let slot = &self.rest;
+        match slot.compare_exchange(null, fresh, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: just published, and freed only by the drop of `self`.
+            Ok(_) => unsafe { &*fresh },
+            Err(winner) => {
+                // SAFETY: `fresh` was never published; the winner is as in `rest`.
+                unsafe {
+                    drop(Box::from_raw(fresh));
+                    &*winner
+                }
+            }
+        }
+    }
+
     /// Iterates over the existing slots with their CPU, in the order of CPUs. Slots are created in
     /// blocks, so some may exist that were never requested.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        self.blocks.iter().enumerate().flat_map(|(block, start)| {
-            let start = start.load(Ordering::Acquire);
-            let len = if start.is_null() { 0 } else { block_len(block) };
+        (0..BLOCKS).flat_map(|block| {
+            let start = self.start(block);
+            let len = start.map_or(0, |_| block_len(block));
+            let start = start.unwrap_or(NonNull::dangling());
             (0..len).map(move |offset| {
                 // SAFETY: a published block stays until `self` is dropped, and has `len` slots.
-                let slot = unsafe { &(*start.add(offset)).0 };
+                let slot = unsafe { &start.add(offset).as_ref().0 };
                 (block_start(block) + offset, slot)
             })
         })
@@ -188,13 +240,17 @@ impl<T: Default> Default for PerCpu<T> {
 
 impl<T> Drop for PerCpu<T> {
     fn drop(&mut self) {
-        for (block, start) in self.blocks.iter().enumerate() {
-            let start = start.load(Ordering::Acquire);
-            if !start.is_null() {
-                let slots = core::ptr::slice_from_raw_parts_mut(start, block_len(block));
+        for block in 0..BLOCKS {
+            if let Some(start) = self.start(block) {
+                let slots = core::ptr::slice_from_raw_parts_mut(start.as_ptr(), block_len(block));
                 // SAFETY: created by `make` from a box of this length; exclusive borrow.
                 drop(unsafe { Box::from_raw(slots) });
             }
+        }
+        let rest = self.rest.load(Ordering::Acquire);
+        if !rest.is_null() {
+            // SAFETY: created by `make_rest` from a box; exclusive borrow.
+            drop(unsafe { Box::from_raw(rest) });
         }
     }
 }
@@ -235,7 +291,7 @@ mod tests {
     #[test]
     fn every_cpu_has_a_slot_of_its_own() {
         let data = PerCpu::<AtomicUsize>::new();
-        assert_eq!((size_of_val(&data), data.iter().count()), (72, 0));
+        assert_eq!((size_of_val(&data), data.iter().count()), (16, 0));
         for cpu in (0..MAX_CPUS).rev() {
             data.get(cpu).store(cpu, Ordering::Relaxed);
         }

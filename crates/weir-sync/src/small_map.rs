@@ -12,10 +12,10 @@ use std::ops::Bound;
 const FEW: usize = 8;
 
 /// A sorted map; see the module documentation.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SmallMap<K, V>(Form<K, V>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Form<K, V> {
     /// In ascending order of the keys.
     Few(Vec<(K, V)>),
@@ -70,6 +70,34 @@ impl<K: Ord, V> SmallMap<K, V> {
         Q: Ord + ?Sized,
     {
         self.get(key).is_some()
+    }
+
+    /// Returns the value of a key, to be changed. A key without one gets the default.
+    pub fn or_default(&mut self, key: K) -> &mut V
+    where
+        K: Copy,
+        V: Default,
+    {
+        if !self.contains_key(&key) {
+            self.insert(key, V::default());
+        }
+        self.get_mut(&key).expect("the key has a value")
+    }
+
+    /// Keeps the entries for which `keep` is true.
+    pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        match &mut self.0 {
+            Form::Few(list) => list.retain_mut(|(key, value)| keep(key, value)),
+            Form::Many(tree) => tree.retain(keep),
+        }
+    }
+
+    /// Returns the number of entries.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Form::Few(list) => list.len(),
+            Form::Many(tree) => tree.len(),
+        }
     }
 
     /// Inserts a value. Returns the value that the key had.
@@ -161,18 +189,26 @@ mod tests {
     proptest! {
         #![proptest_config(crate::cases(256))]
         #[test]
-        fn equals_a_tree(ops in prop::collection::vec((0..3_u8, 0..40_u32, any::<u16>()), 0..200)) {
+        fn equals_a_tree(ops in prop::collection::vec((0..5_u8, 0..40_u32, any::<u16>()), 0..200)) {
             let mut map = SmallMap::default();
             let mut tree = BTreeMap::new();
             for (op, key, value) in ops {
                 match op {
                     0 => prop_assert_eq!(map.remove(&key), tree.remove(&key)),
+                    1 if value % 8 == 0 => {
+                        map.retain(|other, _| other % 8 != key % 8);
+                        tree.retain(|other, _| other % 8 != key % 8);
+                    }
+                    2 => {
+                        *map.or_default(key) ^= value;
+                        *tree.entry(key).or_default() ^= value;
+                    }
                     _ => prop_assert_eq!(map.insert(key, value), tree.insert(key, value)),
                 }
                 prop_assert!(map.iter().eq(&tree));
                 prop_assert_eq!(map.get(&key), tree.get(&key));
                 prop_assert_eq!(map.above(&key), tree.range(key + 1..).next());
-                prop_assert_eq!(map.is_empty(), tree.is_empty());
+                prop_assert_eq!((map.is_empty(), map.len()), (tree.is_empty(), tree.len()));
             }
             prop_assert_eq!(map.take(), tree.into_iter().collect::<Vec<_>>());
             prop_assert!(map.is_empty());

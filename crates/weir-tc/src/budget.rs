@@ -9,6 +9,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
+use weir_sync::rcu::Domain;
+
 use weir_netlink::Error;
 use weir_netlink::errno::{ENOMEM, ENOSPC};
 
@@ -24,6 +26,8 @@ pub struct Budget {
     max_memory: Option<u64>,
     rules: AtomicU64,
     memory: AtomicU64,
+    /// Where callbacks that free memory wait.
+    domain: Option<Domain>,
 }
 
 impl Budget {
@@ -33,6 +37,15 @@ impl Budget {
             max_rules,
             max_memory,
             ..Self::default()
+        }
+    }
+
+    /// Frees the memory that waits for no hurry in `domain` when a request has reached the limit on memory.
+    #[must_use]
+    pub fn freeing(self, domain: &Domain) -> Self {
+        Self {
+            domain: Some(domain.clone()),
+            ..self
         }
     }
 
@@ -47,6 +60,9 @@ impl Budget {
             return Ok(());
         };
         take(&self.memory, octets, most).map_err(|()| {
+            if let Some(domain) = &self.domain {
+                domain.flush_lazy();
+            }
             let text = "Filters and actions have reached the limit set by --max-memory";
             Error::msg(ENOMEM, text)
         })
@@ -125,6 +141,30 @@ mod tests {
         budget.give_action(100);
         budget.give_action(100);
         assert_eq!(budget.used(), (0, 0));
+    }
+
+    #[test]
+    fn a_request_at_the_limit_frees_what_waits_for_no_hurry() {
+        use std::sync::Arc;
+        use std::sync::atomic::AtomicBool;
+        use std::time::{Duration, Instant};
+        use weir_sync::rcu::Config;
+        let domain = Domain::new(Config {
+            mode: "offload-all".parse().unwrap(),
+            ..Config::default()
+        });
+        let budget = Budget::new(None, Some(FILTER)).freeing(&domain);
+        let freed = Arc::new(AtomicBool::new(false));
+        let callback = freed.clone();
+        domain.defer_lazy(100, move || callback.store(true, Relaxed));
+        budget.take_filter(false).unwrap();
+        // A lazy callback waits for ten seconds.
+        let start = Instant::now();
+        assert_eq!(budget.take_filter(false).unwrap_err().errno, ENOMEM);
+        while !freed.load(Relaxed) {
+            assert!(start.elapsed() < Duration::from_secs(8));
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     #[test]

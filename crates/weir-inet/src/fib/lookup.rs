@@ -243,7 +243,7 @@ fn choose6<'g, K: Address, D: RouteDevice>(
         let Some(hop) = alias.info.hops.first() else {
             continue;
         };
-        let lapsed = spec.expires.is_some_and(|expires| flow.now > expires);
+        let lapsed = spec.expires.is_some_and(|expires| flow.now > expires.get());
         if lapsed || !hop.is_usable(true, flags.ignore_linkstate) {
             continue;
         }

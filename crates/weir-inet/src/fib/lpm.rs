@@ -205,9 +205,20 @@ impl<K: Key, V: Send + Sync + 'static> Retired<K, V> {
         if self.count == 0 && self.entry.is_null() && self.index.is_null() {
             return;
         }
+        let bytes = self.nodes.iter().flatten().map(|node| {
+            // SAFETY: the node is freed below.
+            unsafe { node.bytes() }
+        });
+        let bytes = bytes.sum();
+        let alone = self.entry.is_null() && self.index.is_null();
         // SAFETY: all of it was unlinked before this call, and the domain runs the closure only
         // after every reader that could have seen it has finished.
-        domain.defer(move || unsafe { self.free() });
+        let free = move || unsafe { self.free() };
+        match alone {
+            // Nodes are memory and nothing else, which nobody waits for (`node_free`, `tnode_free`).
+            true => domain.defer_lazy(bytes, free),
+            false => domain.defer_bytes(bytes, free),
+        }
     }
 }
 

@@ -37,7 +37,6 @@ pub mod table6;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -46,6 +45,7 @@ use weir_netlink::{errno, rta};
 use weir_sync::order::{self, Mutex};
 use weir_sync::primitive::atomic::{AtomicU32, Ordering::Relaxed};
 use weir_sync::rcu::{Domain, Guard, Published};
+use weir_sync::small_map::SmallMap;
 
 use lpm::Key;
 use route::{Event, RouteConfig};
@@ -148,7 +148,7 @@ struct Tables<K: Address, D: RouteDevice> {
     default: Option<Arc<Table<K, D>>>,
     /// All tables. Linux walks its hash of 256 lists, indexed by the low eight bits of the table
     /// number, with the newest table of a list first. The key has that order.
-    all: BTreeMap<(u8, u32), Arc<Table<K, D>>>,
+    all: SmallMap<(u8, u32), Arc<Table<K, D>>>,
 }
 
 /// One address family of a [`Fib`].
@@ -193,7 +193,7 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
             local: None,
             main: None,
             default: None,
-            all: BTreeMap::new(),
+            all: SmallMap::default(),
         };
         Self {
             tables: Published::new(domain, tables),
@@ -227,12 +227,16 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
             rta::table::MAIN | rta::table::UNSPEC => tables.main.as_ref(),
             rta::table::DEFAULT => tables.default.as_ref(),
             _ => {
-                let list = (id as u8, 0)..=(id as u8, u32::MAX);
-                tables
-                    .all
-                    .range(list)
-                    .map(|entry| entry.1)
-                    .find(|table| table.id == id)
+                // No table has the position 0 in its list.
+                let mut at = (id as u8, 0);
+                loop {
+                    let (key, table) = tables.all.above(&at)?;
+                    match table.id == id {
+                        true => return Some(table),
+                        false if key.0 != id as u8 => return None,
+                        false => at = *key,
+                    }
+                }
             }
         }
     }

@@ -11,6 +11,7 @@
 //! (`RTA_NH_ID`), source-specific IPv6 routes. The netlink handler rejects them by name.
 
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use weir_netlink::{errno, rta};
@@ -83,7 +84,7 @@ pub struct RouteSpec {
     /// `RTA_METRICS`
     pub metrics: Option<Box<Metrics>>,
     /// IPv6: the expiry time in nanoseconds of the stack's clock.
-    pub expires: Option<u64>,
+    pub expires: Option<NonZeroU64>,
     /// IPv6: router preference: 0 medium, 1 high, 3 low (`ICMPV6_ROUTER_PREF_*`).
     pub pref: u8,
     /// IPv6: the route rejects packets with its type's error, or as unreachable (`RTF_REJECT`).

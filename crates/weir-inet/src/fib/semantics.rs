@@ -15,6 +15,7 @@ use weir_netlink::Error;
 use weir_netlink::{errno, rta};
 use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::Guard;
+use weir_sync::small_map::SmallMap;
 
 use super::lookup::{Flow, LookupFlags};
 use super::route::{
@@ -36,7 +37,7 @@ pub(super) struct Infos<D> {
 }
 
 /// By the index of the first hop's device, or [`SEVERAL`].
-type Known<D> = Map<u32, OfDevice<D>>;
+type Known<D> = SmallMap<u32, OfDevice<D>>;
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
 type Same<D> = Vec<Weak<RouteInfo<D>>>;
 
@@ -67,18 +68,18 @@ fn sweep<D>(list: &mut Same<D>) -> bool {
 }
 
 impl<D: RouteDevice> OfDevice<D> {
-    /// Returns the infos among which one with this content is, if there is one.
-    fn candidates(&self, content: u64) -> &[Weak<RouteInfo<D>>] {
+    /// Returns the infos among which one with the same content is, if there is one.
+    fn candidates(&self, info: &RouteInfo<D>) -> &[Weak<RouteInfo<D>>] {
         match self {
             Self::Few(list) => list,
-            Self::Many(by, _) => by.get(&content).map_or(&[], Vec::as_slice),
+            Self::Many(by, _) => by.get(&content_of(info)).map_or(&[], Vec::as_slice),
         }
     }
 
-    fn add(&mut self, content: u64, info: &Arc<RouteInfo<D>>) {
+    fn add(&mut self, info: &Arc<RouteInfo<D>>) {
         let list = match self {
             Self::Many(by, limit) => {
-                let list = by.entry(content).or_default();
+                let list = by.entry(content_of(info)).or_default();
                 sweep(list);
                 list.push(Arc::downgrade(info));
                 if by.len() >= *limit {
@@ -101,7 +102,8 @@ impl<D: RouteDevice> OfDevice<D> {
             let same = by.entry(content_of(&known)).or_default();
             same.push(Arc::downgrade(&known));
         }
-        by.entry(content).or_default().push(Arc::downgrade(info));
+        let same = by.entry(content_of(info)).or_default();
+        same.push(Arc::downgrade(info));
         *self = Self::Many(by, 64);
     }
 
@@ -159,16 +161,16 @@ impl<D> Default for Infos<D> {
 impl<D: RouteDevice> Infos<D> {
     /// Returns the shared object for this content.
     pub(super) fn share(&self, info: RouteInfo<D>) -> Arc<RouteInfo<D>> {
-        let (device, content) = (device_of(&info), content_of(&info));
+        let device = device_of(&info);
         let mut lock = self.known.lock();
         let (known, limit) = &mut *lock;
         if known.len() >= *limit && !known.contains_key(&device) {
             known.retain(|_, infos| infos.sweep());
             *limit = (known.len() * 2).max(4);
         }
-        let infos = known.entry(device).or_default();
+        let infos = known.or_default(device);
         // Don't share a dead one: it is about to be removed, even if readers still see it.
-        let candidates = infos.candidates(content).iter().filter_map(Weak::upgrade);
+        let candidates = infos.candidates(&info).iter().filter_map(Weak::upgrade);
         let twin = candidates.into_iter().find(|other| {
             let dead = other.hops.iter().any(|hop| hop.flags() & flag::DEAD != 0);
             other.is_used() && !dead && !other.is_dead() && other.same(&info)
@@ -177,7 +179,7 @@ impl<D: RouteDevice> Infos<D> {
             return twin;
         }
         let info = Arc::new(info);
-        infos.add(content, &info);
+        infos.add(&info);
         info
     }
 

@@ -6,6 +6,7 @@
 //! the device's routes and announces each. A lost carrier only marks hops (`linkdown`).
 
 use std::net::Ipv4Addr;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use weir_netlink::rta;
@@ -190,14 +191,14 @@ impl<D: RouteDevice> Family<u128, D> {
     pub fn expire(&self, now: u64, events: &mut Vec<Event<u128, D>>) -> Option<u64> {
         let mut next: Option<u64> = None;
         let mut due = false;
-        self.each_info(|info| match info.spec.expires {
+        self.each_info(|info| match info.spec.expires.map(NonZeroU64::get) {
             Some(expires) if expires < now => due = true,
             Some(expires) => next = Some(next.map_or(expires, |next| next.min(expires))),
             None => {}
         });
         if due {
             self.remove(events, None, |info, _| {
-                info.spec.expires.is_some_and(|expires| expires < now)
+                info.spec.expires.is_some_and(|expires| expires.get() < now)
             });
         }
         next

@@ -8,6 +8,7 @@
 //! replaces one route, or all siblings.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use weir_netlink::Error;
@@ -343,7 +344,10 @@ impl<D: RouteDevice> Family<u128, D> {
             },
             prefsrc: config.prefsrc,
             metrics: config.metrics.clone().filter(|metrics| !metrics.is_empty()),
-            expires: config.expires,
+            // A route that expires at the start of the clock has expired a nanosecond later as well.
+            expires: config
+                .expires
+                .map(|at| at.try_into().unwrap_or(NonZeroU64::MIN)),
             pref: if reject { 0 } else { config.pref },
             reject,
             addrconf: config.addrconf,

@@ -270,6 +270,16 @@ impl<K: Key, V> Node<K, V> {
         }
     }
 
+    /// Returns the size of the node in bytes.
+    ///
+    /// # Safety
+    /// The node has not been freed.
+    pub(super) unsafe fn bytes(&self) -> usize {
+        // SAFETY: the node is alive by the caller's contract.
+        let pointers = unsafe { self.header() }.pointers();
+        Self::layout(pointers).0.size()
+    }
+
     /// Frees the node's memory. The targets of its slots are not touched.
     ///
     /// # Safety

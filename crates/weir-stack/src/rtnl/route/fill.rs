@@ -111,7 +111,10 @@ fn route6<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, now
             multipath(out, all.flat_map(|info| &info.hops), true);
         }
     }
-    let expires = info.spec.expires.map_or(0, |expires| ticks(expires, now));
+    let expires = info
+        .spec
+        .expires
+        .map_or(0, |expires| ticks(expires.get(), now));
     tail6(out, expires, 0, info.spec.pref);
 }
 
