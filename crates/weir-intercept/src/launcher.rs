@@ -326,6 +326,7 @@ impl Launcher {
                     may_mount: has_capability(CAP_SYS_ADMIN),
                     host_network: self.host_network,
                     keeper: started.keeper,
+                    program: started.program,
                     waits: self.waits.clone(),
                 };
                 let mode = if namespaces {

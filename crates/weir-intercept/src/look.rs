@@ -22,6 +22,11 @@ impl Thread {
         self.pending & !mask.unwrap_or(self.blocked) != 0
     }
 
+    /// Returns whether the thread sleeps until it is woken.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.state == b'S'
+    }
+
     /// Returns whether the thread has ended; its parent may not have reaped it yet.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
@@ -65,6 +70,21 @@ fn parse(status: &str) -> Option<Thread> {
     (thread.state != 0).then_some(thread)
 }
 
+/// Returns whether a thread has left its CPU, from the kernel function in which it sleeps. A thread marks itself as
+/// asleep first, and then looks once more whether it has to (`prepare_to_wait`). If it is preempted in between, it
+/// shows as asleep and is about to run; `wchan` is 0 as long as it has a CPU or queues for one (`get_wchan`).
+///
+/// Returns `None` if the kernel does not tell.
+pub(crate) fn is_off_cpu(tid: u32) -> Option<bool> {
+    let place = fs::read(format!("/proc/{tid}/wchan")).ok()?;
+    if place != b"0" {
+        return Some(!place.is_empty());
+    }
+    // It is also 0 for those whose memory may not be read (`PTRACE_MODE_READ_FSCREDS`).
+    let readable = fs::File::open(format!("/proc/{tid}/environ")).is_ok();
+    readable.then_some(false)
+}
+
 /// Reads the state of all threads of all processes below a single-threaded one, by process and
 /// thread. Returns `None` if some of them appeared or ended meanwhile.
 pub(crate) fn below(root: u32) -> Option<BTreeMap<(u32, u32), Thread>> {
@@ -91,6 +111,24 @@ fn children(process: u32, tid: u32) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_runs_has_not_left_its_cpu() {
+        let me = crate::sys::thread_id();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        // A kernel without the names of its functions never tells.
+        while thread(child.id()).is_some_and(|thread| thread.state != b'S') {
+            std::thread::yield_now();
+        }
+        let asleep = (0..1000).any(|_| is_off_cpu(child.id()) == Some(true));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(asleep || is_off_cpu(me).is_none());
+        assert_ne!(is_off_cpu(me), Some(true));
+    }
 
     #[test]
     fn thread_state_is_read() {

@@ -19,8 +19,9 @@
 //! The supervisor looks at every thread below the keeper twice. A thread that is asleep both times,
 //! without a context switch in between, has slept all the time. If that holds for all threads,
 //! there was a moment at which all were asleep, and only the supervisor, the stack and the outside
-//! world could wake one. The supervisor itself does the looking, between two calls, and then checks
-//! whether another call has stopped.
+//! world could wake one. A thread that is about to fall asleep may look asleep before it has looked a last time for a
+//! reason not to; [`crate::look::is_off_cpu`] tells these apart. The supervisor itself does the looking, between two
+//! calls, and then checks whether another call has stopped.
 //!
 //! # What programs observe
 //! Programs read the machine's clock, which is not trapped. An absolute deadline therefore refers
@@ -182,7 +183,7 @@ impl Waits {
     }
 
     /// Blocks until there is a wait. Returns false if there will be none, or after
-    /// [`Waits::unfollow`].
+    /// [`Waits::unfollow`]. Once the program has ended, [`Waits::ask`] says busy until then.
     pub fn until_any(&self) -> bool {
         let mut state = self.state();
         loop {
@@ -371,6 +372,12 @@ impl Waits {
             state.past.retain(|process, _| processes.contains(process));
         }
         self.changed.notify_all();
+    }
+
+    /// Returns whether the owner still moves the clock for the program, which it does until it has seen its end.
+    pub(crate) fn is_followed(&self) -> bool {
+        let state = self.state();
+        !(state.unfollowed || state.released || state.ended)
     }
 
     /// Returns the threads that wait here.

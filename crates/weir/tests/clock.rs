@@ -310,8 +310,9 @@ fn the_rest_of_a_wait_is_not_counted_again() {
     }
     let script = format!("{NOW}python3 -c 'import asyncio; asyncio.run(asyncio.sleep(0.5))'\nnow");
     let (printed, status) = script_with(User::Own, &[], &script);
+    // The program takes what passed on the machine's clock until its wait from the time.
     let time: f64 = printed.trim().parse().unwrap_or(-1.0);
-    assert!(status == 0 && (0.5..1.6).contains(&time), "{printed}");
+    assert!(status == 0 && (0.4..1.6).contains(&time), "{printed}");
 }
 
 /// Sleeps, background programs, addresses that become valid, listeners: the same bytes in each run.

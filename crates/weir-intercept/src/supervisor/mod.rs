@@ -68,6 +68,8 @@ pub(crate) struct Setup {
     pub(crate) host_network: bool,
     /// The process from which everything in the launch descends.
     pub(crate) keeper: u32,
+    /// The process of the program.
+    pub(crate) program: u32,
     /// The timed waits, if the stack's clock is not the machine's.
     pub(crate) waits: Option<Arc<Waits>>,
 }
@@ -88,6 +90,8 @@ pub(crate) struct Supervisor {
     pretended_users: BTreeSet<u32>,
     /// Threads that had ended but were not reaped at the last check whether all wait.
     ended: BTreeSet<u32>,
+    /// Whether the kernel tells which threads are off their CPU.
+    tells: bool,
     /// The messages already printed: program and reason.
     printed: BTreeSet<(String, &'static str)>,
 }
@@ -121,6 +125,7 @@ impl Supervisor {
             held: BTreeMap::new(),
             pretended_users: BTreeSet::new(),
             ended: BTreeSet::new(),
+            tells: false,
             printed: BTreeSet::new(),
         })
     }

@@ -97,10 +97,26 @@ impl Supervisor {
         }
         let trapped = waits.threads();
         let first = look::below(self.setup.keeper)?;
+        // Between the program's end and the moment at which the owner has seen it, nothing moves: what is left in the
+        // background has other goals.
+        let alive = |(&(process, _), thread): (&(u32, u32), &look::Thread)| {
+            process == self.setup.program && !thread.has_ended()
+        };
+        if !first.iter().any(alive) && waits.is_followed() {
+            return None;
+        }
         let rest = |(&(_, tid), thread): (&(u32, u32), &look::Thread)| {
             thread.is_resting(trapped.contains(&tid))
         };
-        if !first.iter().all(rest) || look::below(self.setup.keeper)? != first {
+        if !first.iter().all(rest) {
+            return None;
+        }
+        // The kernel tells who is off its CPU if it does so for the keeper, which sleeps nearly always.
+        self.tells |= look::is_off_cpu(self.setup.keeper) == Some(true);
+        let preempted = |(&(_, tid), thread): (&(u32, u32), &look::Thread)| {
+            thread.is_asleep() && !trapped.contains(&tid) && look::is_off_cpu(tid) == Some(false)
+        };
+        if self.tells && first.iter().any(preempted) || look::below(self.setup.keeper)? != first {
             return None;
         }
         // A process shows as ended an instant before its parent is woken. A process seen as ended
@@ -108,6 +124,10 @@ impl Supervisor {
         let ended = first.iter().filter(|(_, thread)| thread.has_ended());
         let ended: BTreeSet<u32> = ended.map(|(&(_, tid), _)| tid).collect();
         if !ended.is_subset(&std::mem::replace(&mut self.ended, ended.clone())) {
+            return None;
+        }
+        // A thread may have changed a futex or sent a signal since the first sweep, before it fell asleep itself.
+        if waits.sweep() {
             return None;
         }
         let (_, ready) = waits.descriptors()?;
