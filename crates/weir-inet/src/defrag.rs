@@ -2,18 +2,19 @@
 //! Fragments on the way through the action `ct`: reassembly in a zone (`tcf_ct_handle_fragments`, net/sched/act_ct.c),
 //! and fragmentation where the packet is sent to a device (`sch_fragment`, net/sched/sch_frag.c).
 //!
-//! Linux keeps the fragments of a packet as they came and sends the same ones if all of them fit. Here the packet is
-//! one piece of memory, and is split at the length of its largest fragment. This differs only if fragments other than
-//! the last one were shorter than that.
+//! Linux keeps the fragments of a packet as they came. It sends the same ones if all of them fit and nothing else holds
+//! the packet; otherwise it splits at the length of the largest one. Here the packet is one piece of memory, and
+//! [`Lengths`] tell where its fragments ended.
 
 use std::sync::Arc;
 
-use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ipv4, Ipv6};
+use weir_packet::header::ipv4::IP_DF;
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ipv4, Ipv4Mut, Ipv6};
 use weir_packet::{DropReason, Packet};
 
 use crate::cpu::Cx;
 use crate::device::Device;
-use crate::fragments::{Gathered, User};
+use crate::fragments::{Gathered, Lengths, User};
 use crate::ipv4::{self, route::To};
 use crate::ipv6::{self, WithIpv6};
 
@@ -57,10 +58,10 @@ pub fn add(
         _ => ipv6::reassembly::gather(cx, device, packet, zone),
     };
     match gathered {
-        Gathered::Whole(mut packet, size) => {
+        Gathered::Whole(mut packet, lengths) => {
             packet.hash = 0;
             match packet.push(front).is_some() {
-                true => Gathered::Whole(packet, size),
+                true => Gathered::Whole(packet, lengths),
                 false => Gathered::Dropped(packet, DropReason::NOMEM),
             }
         }
@@ -68,8 +69,9 @@ pub fn add(
     }
 }
 
-/// Splits a packet that was reassembled from fragments of at most `size` bytes into fragments of at most that length
-/// for a device of that MTU. Its data begin at the link-layer header.
+/// Splits a packet that was reassembled into fragments no longer than the largest original one, for a device of that MTU.
+/// They are the original ones if `same` (the packet is not a copy) and all of them fit. None has DF. The packet's data
+/// begin at the link-layer header.
 ///
 /// # Errors
 /// The packet, and why it is dropped.
@@ -77,7 +79,8 @@ pub fn split(
     cx: &Cx<'_>,
     device: &Device,
     mut packet: Packet,
-    size: u16,
+    lengths: &Lengths,
+    same: bool,
 ) -> Result<Vec<Packet>, (Packet, DropReason)> {
     let link = packet.network_offset().unwrap_or(0);
     if link > LONGEST_LINK {
@@ -89,12 +92,21 @@ pub fn split(
         return Err((packet, DropReason::NOT_SPECIFIED));
     }
     let pool = &cx.stack.pool;
+    let size = usize::from(lengths.largest);
+    let none = Lengths::default();
+    let lengths = if same { lengths } else { &none };
+    if packet.data().first().is_some_and(|first| first >> 4 == 4)
+        && let Some(mut header) = Ipv4Mut::new(packet.data_mut())
+    {
+        let flags = header.view().frag_off();
+        header.set_frag_off(flags & !IP_DF);
+    }
     let fragments = match packet.data().first().map(|first| first >> 4) {
-        Some(4) => ipv4::fragment::split(&packet, mtu.min(size.into()), pool),
-        Some(6) if usize::from(size) <= mtu => {
+        Some(4) => ipv4::fragment::split_again(&packet, mtu.min(size), lengths, pool),
+        Some(6) if size <= mtu => {
             let id = device.namespace(cx.guard).ipv6().next_ident();
             let least = ipv6::output::MIN_MTU as usize;
-            ipv6::fragment::split(&packet, least.max(size.into()), id, pool)
+            ipv6::fragment::split_again(&packet, least.max(size), id, lengths, pool)
         }
         Some(6) => return Err((packet, DropReason::PKT_TOO_BIG)),
         _ => return Err((packet, DropReason::NOT_SPECIFIED)),

@@ -223,6 +223,11 @@ impl Block {
         self.index != 0
     }
 
+    /// Returns whether the block is one of `ingress` or `clsact`, or shared (`is_ingress_or_clsact`).
+    pub fn is_at_edge(&self) -> bool {
+        self.qdisc().is_none_or(|handle| handle >> 16 == 0xffff)
+    }
+
     fn state(&self) -> MutexGuard<'_, State, order::Block> {
         self.state.lock()
     }

@@ -23,6 +23,8 @@ pub struct Copy {
     pub target: Target,
     /// This is not a copy but the packet itself, redirected out of a batch.
     pub itself: bool,
+    /// What the packet was reassembled from, as [`Defragmented::Whole`] named it; 0 if it was not.
+    pub reassembled: u32,
 }
 
 /// Where all packets of a batch go. They are still in the batch.
@@ -63,7 +65,7 @@ pub struct Context<'a, 'g> {
     device: Option<&'a dyn Device>,
     /// The connection table of the device's namespace, if there is one.
     pub conntrack: Option<&'a Conntrack>,
-    /// Reassembles fragments for the action `ct`; at the hooks of a device.
+    /// Reassembles fragments for the action `ct`.
     pub defragment: Option<Defragment<'a>>,
     trace: Option<Trace<'a>>,
     waits: Option<Waits<'a>>,
@@ -74,6 +76,8 @@ pub struct Context<'a, 'g> {
     len: u64,
     /// The number of packets on the wire that it stands for (`gso_segs`).
     packets: u64,
+    /// What it was reassembled from; 0 if it was not (`tc_skb_cb(skb)->mru`).
+    pub(crate) reassembled: u32,
 }
 
 /// A packet's connection as filters see it.
@@ -105,8 +109,9 @@ pub type Defragment<'a> = &'a dyn Fn(&mut Packet, u16) -> Defragmented;
 /// The result of adding a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defragmented {
-    /// The packet is whole. Its largest fragment had this many bytes from the IP header on.
-    Whole(u16),
+    /// The packet is whole. The number, which is not 0, names its fragments until the hook ends; each [`Copy`] of the
+    /// packet has it.
+    Whole(u32),
     /// The fragment waits for the others.
     Waits,
     /// The fragment is to be dropped.
@@ -155,6 +160,7 @@ impl<'a, 'g> Context<'a, 'g> {
             flow: Flow::default(),
             len: 0,
             packets: 1,
+            reassembled: 0,
         }
     }
 
@@ -182,6 +188,7 @@ impl<'a, 'g> Context<'a, 'g> {
             flow: Flow::default(),
             len: 0,
             packets: 1,
+            reassembled: 0,
         }
     }
 
@@ -333,7 +340,9 @@ impl<'a, 'g> Context<'a, 'g> {
             zone: conn.zone,
             ..CtKey::default()
         };
-        if let Some(conntrack) = self.conntrack
+        if !conn.is_entry() && conn.info != ConnInfo::Invalid {
+            key.mark = conn.generation;
+        } else if let Some(conntrack) = self.conntrack
             && let Some(handle) = conntrack.of(conn)
         {
             key.mark = conntrack.mark(handle).unwrap_or_default();
@@ -348,6 +357,7 @@ impl<'a, 'g> Context<'a, 'g> {
     pub fn start_packet(&mut self, len: u64, packet: &Packet) {
         self.len = len;
         self.packets = packet.wire_packets();
+        self.reassembled = 0;
         self.flow.forget();
     }
 
@@ -361,10 +371,11 @@ impl<'a, 'g> Context<'a, 'g> {
         }
     }
 
-    /// Notes that the current packet was reassembled from fragments of at most `size` bytes. Until it leaves the hook,
-    /// [`cb`](weir_packet::Meta::cb) is that size (`tc_skb_cb(skb)->mru`).
-    pub(crate) fn reassembled(&mut self, packet: &mut Packet, size: u16) {
-        packet.cb = size.into();
+    /// Notes that the current packet was reassembled from the fragments of that number. It counts with its whole length
+    /// from now on (`qdisc_skb_cb(skb)->pkt_len`).
+    pub(crate) fn reassembled(&mut self, packet: &mut Packet, number: u32) {
+        packet.cb = 0;
+        self.reassembled = number;
         self.len = self.skb_len(packet);
         self.flow.forget();
     }

@@ -621,6 +621,7 @@ impl Hook {
                     packet,
                     target,
                     itself: true,
+                    reassembled: cx.reassembled,
                 }),
                 Verdict::Drop(reason) => {
                     dropped += 1;

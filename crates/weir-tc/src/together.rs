@@ -170,6 +170,7 @@ impl Hook {
                     packet,
                     target,
                     itself: true,
+                    reassembled: 0,
                 }),
                 None => ended.push((packet, reason)),
             };

@@ -126,6 +126,7 @@ scripts! {
     tc_bpf = "tc-bpf",
     tc_block = "tc-block",
     tc_classifiers = "tc-classifiers",
+    tc_ct = "tc-ct",
     tc_ets = "tc-ets",
     tc_filter = "tc-filter",
     tc_fq_pie = "tc-fq-pie",

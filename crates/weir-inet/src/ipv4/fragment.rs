@@ -5,12 +5,48 @@ use weir_packet::header::ipv4::{IP_MF, IP_OFFSET, fill_check, whole_header};
 use weir_packet::header::{Ipv4, Ipv4Mut, ipv4_options};
 use weir_packet::{Packet, Pool};
 
-use crate::fragments::like;
+use crate::fragments::{Lengths, like};
 
 /// Splits a packet that begins with its IPv4 header into fragments of at most `mtu` bytes. Returns
 /// `None` if that is impossible: the MTU leaves no room for payload, or there is no memory. The
 /// caller checks whether the packet may be fragmented.
 pub fn split(packet: &Packet, mtu: usize, pool: &Pool) -> Option<Vec<Packet>> {
+    let header = whole_header(packet.data())?;
+    let room = mtu.checked_sub(header.len()).filter(|room| *room >= 8)?;
+    let count = (packet.len() - header.len()).div_ceil(room & !7);
+    split_by(packet, count, pool, |_, rest| match rest > room {
+        true => room & !7,
+        false => rest,
+    })
+}
+
+/// Splits a packet that begins with its IPv4 header into fragments of at most `mtu` bytes, like [`split`]; into the
+/// ones that it was reassembled from, if these fit (`ip_do_fragment`).
+pub fn split_again(
+    packet: &Packet,
+    mtu: usize,
+    lengths: &Lengths,
+    pool: &Pool,
+) -> Option<Vec<Packet>> {
+    let header = whole_header(packet.data())?;
+    let payload = packet.len() - header.len();
+    if !lengths.fit(payload, mtu.saturating_sub(header.len())) {
+        return split(packet, mtu, pool);
+    }
+    let payloads = &lengths.payloads;
+    split_by(packet, payloads.len(), pool, |index, rest| {
+        payloads.get(index).map_or(rest, |len| (*len).into())
+    })
+}
+
+/// Splits a packet; `next` returns the payload of a fragment from its index and the payload that is left. There are
+/// about `count`.
+fn split_by(
+    packet: &Packet,
+    count: usize,
+    pool: &Pool,
+    next: impl Fn(usize, usize) -> usize,
+) -> Option<Vec<Packet>> {
     let data = packet.data();
     let header = whole_header(data)?;
     let view = Ipv4::new(header)?;
@@ -22,14 +58,11 @@ pub fn split(packet: &Packet, mtu: usize, pool: &Pool) -> Option<Vec<Packet>> {
     // instead.
     let mut later = header.to_vec();
     ipv4_options::fragment(&mut later);
-    let step = mtu.checked_sub(header.len()).filter(|step| *step >= 8)? & !7;
     let payload = data.get(header.len()..)?;
-    let mut fragments = Vec::with_capacity(payload.len().div_ceil(step));
+    let mut fragments = Vec::with_capacity(count);
     let mut done = 0;
     while done < payload.len() {
-        let room = mtu - header.len();
-        let rest = payload.len() - done;
-        let take = if rest > room { step } else { rest };
+        let take = next(fragments.len(), payload.len() - done);
         let part = payload.get(done..done + take)?;
         let first = done == 0;
         let head = if first { header } else { later.as_slice() };

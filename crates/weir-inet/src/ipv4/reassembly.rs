@@ -4,8 +4,8 @@
 //! A packet whose fragments overlap is dropped. So is one that is still incomplete after
 //! `ipfrag_time` seconds; if its first fragment arrived, its sender gets a "time exceeded" message.
 //! A queue starts over if its source sent more than `ipfrag_max_dist` other fragments meanwhile.
-//! The queues of a namespace hold at most [`MOST_OCTETS`] bytes (`ipfrag_high_thresh`), those of connection tracking
-//! included.
+//! While the queues of a namespace, those of connection tracking included, hold more than `ipfrag_high_thresh` bytes, no
+//! further fragment is taken.
 //!
 //! Not implemented: packets beyond 65,280 bytes (the largest frame). They are dropped with `NOMEM`.
 
@@ -25,7 +25,7 @@ use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
-use crate::fragments::{Gathered, User, link_header, put_link_header};
+use crate::fragments::{Gathered, Lengths, Limits, User, link_header, put_link_header};
 use crate::ipv4::WithIpv4;
 use crate::mib::Count;
 use crate::mib::Ip;
@@ -33,8 +33,6 @@ use crate::namespace::Namespace;
 use crate::settings::Ipv4 as Conf;
 use crate::settings::WithSettings;
 
-/// The maximum number of bytes queued in one namespace.
-pub const MOST_OCTETS: usize = 4 << 20;
 /// The maximum length of a packet in bytes.
 const LONGEST: usize = 65_535;
 
@@ -54,6 +52,12 @@ struct Piece {
     end: usize,
     /// The fragment. Its data begins with its header.
     packet: Packet,
+}
+
+impl Piece {
+    fn len(&self) -> u16 {
+        (self.end - self.start) as u16
+    }
 }
 
 #[derive(Debug)]
@@ -85,7 +89,12 @@ struct Queues {
 
 /// The packets of a namespace that are being reassembled.
 #[derive(Debug, Default)]
-pub struct Table(Mutex<Queues, order::Fragments>);
+pub struct Table {
+    /// Guards the queues and the sum of their memory.
+    queues: Mutex<Queues, order::Fragments>,
+    /// The limits of their memory.
+    pub limits: Limits,
+}
 
 impl Table {
     /// Returns the number of incomplete packets and the memory of their fragments, in bytes.
@@ -95,7 +104,7 @@ impl Table {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queues, order::Fragments> {
-        self.0.lock()
+        self.queues.lock()
     }
 }
 
@@ -174,9 +183,7 @@ pub fn gather(
     let mut late = Vec::new();
     let added = {
         let mut table = ns.ipv4().fragments.lock();
-        let full = table.octets > MOST_OCTETS;
-        let known = table.queues.contains_key(&key);
-        if full && !known {
+        if ns.ipv4().fragments.limits.refuse(table.octets) {
             Added::Refused(packet, DropReason::NOMEM)
         } else {
             let queue = table
@@ -248,14 +255,17 @@ pub fn gather(
             Gathered::Dropped(packet, reason)
         }
         Added::Whole(queue) => {
-            let size = queue.largest as u16;
+            let lengths = Lengths {
+                largest: queue.largest as u16,
+                payloads: queue.pieces.iter().map(Piece::len).collect(),
+            };
             let whole = join(cx, device, queue, user);
             let counter = match whole {
                 Some(_) => Ip::ReasmOKs,
                 None => Ip::ReasmFails,
             };
             counters.add(counter, 1);
-            whole.map_or(Gathered::Waits, |whole| Gathered::Whole(whole, size))
+            whole.map_or(Gathered::Waits, |whole| Gathered::Whole(whole, lengths))
         }
     }
 }

@@ -8,24 +8,59 @@ use weir_packet::header::ipv6_ext::extensions;
 use weir_packet::header::{Ipv6, Ipv6Mut};
 use weir_packet::{Packet, Pool};
 
-use crate::fragments::like;
+use crate::fragments::{Lengths, like};
 
 /// Splits a packet that begins with its IPv6 header into fragments of at most `mtu` bytes with the identification
 /// `id`. Hop-by-hop and routing headers, and destination options in front of a routing header, are in every fragment.
 /// Returns `None` if that is impossible: a header is cut off, the MTU leaves no room for payload, or there is no
 /// memory.
 pub fn split(packet: &Packet, mtu: usize, id: u32, pool: &Pool) -> Option<Vec<Packet>> {
-    let data = packet.data();
-    let (name, front) = unfragmentable(data)?;
-    let (head, payload) = data.split_at_checked(front)?;
-    let next = *head.get(name)?;
+    let (_, front) = unfragmentable(packet.data())?;
     let step = mtu
         .checked_sub(front + Fragment::LEN)
         .filter(|step| *step >= 8)?
         & !7;
-    let count = payload.len().div_ceil(step);
-    let mut fragments = Vec::with_capacity(count);
-    for (index, part) in payload.chunks(step).enumerate() {
+    let count = packet.len().checked_sub(front)?.div_ceil(step);
+    split_by(packet, id, pool, (0..count).map(|_| step))
+}
+
+/// Splits a packet like [`split`]; into the fragments that it was reassembled from, if these fit (`ip6_fragment`).
+pub fn split_again(
+    packet: &Packet,
+    mtu: usize,
+    id: u32,
+    lengths: &Lengths,
+    pool: &Pool,
+) -> Option<Vec<Packet>> {
+    let (_, front) = unfragmentable(packet.data())?;
+    let payload = packet.len().checked_sub(front)?;
+    if !lengths.fit(payload, mtu.saturating_sub(front + Fragment::LEN)) {
+        return split(packet, mtu, id, pool);
+    }
+    split_by(
+        packet,
+        id,
+        pool,
+        lengths.payloads.iter().map(|len| usize::from(*len)),
+    )
+}
+
+/// Splits a packet into fragments of these bytes of payload; the last one may have less.
+fn split_by(
+    packet: &Packet,
+    id: u32,
+    pool: &Pool,
+    steps: impl ExactSizeIterator<Item = usize>,
+) -> Option<Vec<Packet>> {
+    let data = packet.data();
+    let (name, front) = unfragmentable(data)?;
+    let (head, payload) = data.split_at_checked(front)?;
+    let next = *head.get(name)?;
+    let mut fragments = Vec::with_capacity(steps.len());
+    let mut done = 0;
+    for step in steps {
+        let take = step.min(payload.len() - done);
+        let part = payload.get(done..done + take)?;
         let len = front + Fragment::LEN + part.len();
         let mut fragment = like(packet, len, pool)?;
         if !fragment.append(head) || !fragment.append(&[0; Fragment::LEN]) || !fragment.append(part)
@@ -38,9 +73,10 @@ pub fn split(packet: &Packet, mtu: usize, id: u32, pool: &Pool) -> Option<Vec<Pa
         Ipv6Mut::new(to)?.set_payload_len((len - Ipv6::LEN) as u16);
         FragmentMut::new(to.get_mut(front..)?)?
             .set_next_header(next)
-            .set_frag_off((index * step) as u16 | u16::from(index + 1 < count))
+            .set_frag_off(done as u16 | u16::from(done + take < payload.len()))
             .set_id(id);
         fragments.push(fragment);
+        done += take;
     }
     Some(fragments)
 }

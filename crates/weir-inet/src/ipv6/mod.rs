@@ -138,6 +138,8 @@ fn device_event(site: &Site<'_>, event: Event) {
 pub struct Net {
     /// The fragments that wait for reassembly.
     pub fragments: reassembly::Fragments,
+    /// The fragments that wait for reassembly for connection tracking.
+    pub tracked_fragments: reassembly::Fragments,
     /// The seed of flow labels and identifications.
     pub seed: u64,
     idents: AtomicU32,
@@ -151,6 +153,7 @@ impl Net {
         Self {
             labels: label::Labels::new(domain),
             fragments: reassembly::Fragments::default(),
+            tracked_fragments: reassembly::Fragments::default(),
             seed: crate::random::seed_of(seed, "ipv6"),
             idents: AtomicU32::new(0),
         }

@@ -5,11 +5,11 @@
 //! destinations also the same device) wait `ip6frag_time` seconds for the rest. On timeout, the
 //! sender of the first fragment gets an error. A fragment received before is dropped; a fragment
 //! that partly overlaps others aborts the datagram. For a datagram in a single fragment, the
-//! fragment header is just skipped. The fragments waiting in a namespace take at most 4 MiB (the
-//! default `ip6frag_high_thresh`; other values are stored but have no effect).
+//! fragment header is just skipped. While the fragments waiting in a namespace hold more than
+//! `ip6frag_high_thresh` bytes, no further fragment is taken.
 //!
-//! [`gather`] collects the fragments for connection tracking (`nf_ct_frag6_gather`), with the same memory and time-out.
-//! It refuses fragments without telling their sender.
+//! [`gather`] collects the fragments for connection tracking (`nf_ct_frag6_gather`), with memory and a time-out of its
+//! own (`nf_conntrack_frag6_high_thresh`, `nf_conntrack_frag6_timeout`). It refuses fragments without telling their sender.
 //!
 //! Not implemented: merging the ECN bits of the fragments (those of the first fragment are used).
 
@@ -32,7 +32,7 @@ use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
-use crate::fragments::{Gathered, User, link_header, put_link_header};
+use crate::fragments::{Gathered, Lengths, Limits, User, link_header, put_link_header};
 use crate::ipv6::WithIpv6;
 use crate::mib::Count;
 use crate::mib::Ip;
@@ -40,8 +40,6 @@ use crate::namespace::Namespace;
 use crate::settings::Ipv6 as Slot;
 use crate::settings::WithSettings;
 
-/// The maximum packet memory in bytes that may wait (`ip6frag_high_thresh`).
-const MOST: usize = 4 << 20;
 /// The maximum length in bytes of a datagram behind its IPv6 header (`IPV6_MAXPLEN`).
 const LARGEST: usize = 0xffff;
 /// Code of a parameter problem: the first fragment lacks part of the header chain
@@ -64,6 +62,12 @@ struct Piece {
     end: usize,
     cursor: Cursor,
     packet: Packet,
+}
+
+impl Piece {
+    fn len(&self) -> u16 {
+        (self.end - self.start) as u16
+    }
 }
 
 /// A datagram being reassembled.
@@ -97,7 +101,12 @@ impl Queues {
 
 /// The fragments that wait in a namespace.
 #[derive(Default)]
-pub struct Fragments(Mutex<Queues, order::Fragments>);
+pub struct Fragments {
+    /// Guards the queues and the sum of their memory.
+    queues: Mutex<Queues, order::Fragments>,
+    /// The limits of their memory.
+    pub limits: Limits,
+}
 
 impl Fragments {
     /// Returns the number of incomplete datagrams and the memory of their fragments, in bytes.
@@ -108,7 +117,7 @@ impl Fragments {
 
     /// Locks the queues. The lock is never held across calls to other modules.
     fn lock(&self) -> MutexGuard<'_, Queues, order::Fragments> {
-        self.0.lock()
+        self.queues.lock()
     }
 }
 
@@ -294,7 +303,10 @@ pub fn gather(cx: &Cx<'_>, device: &Arc<Device>, packet: Packet, zone: u16) -> G
             cx.stack.timers.cancel(queue.timer);
             let link = (queue.pieces.first()).map(|first| link_header(&first.packet));
             let whole = join(cx, &queue, link.unwrap_or_default());
-            let size = queue.largest as u16;
+            let lengths = Lengths {
+                largest: queue.largest as u16,
+                payloads: queue.pieces.iter().map(Piece::len).collect(),
+            };
             for piece in queue.pieces {
                 match whole {
                     // The packet continues under the trace record of its first fragment.
@@ -303,7 +315,7 @@ pub fn gather(cx: &Cx<'_>, device: &Arc<Device>, packet: Packet, zone: u16) -> G
                     None => ended(DropReason::NOMEM, piece.packet),
                 }
             }
-            whole.map_or(Gathered::Waits, |whole| Gathered::Whole(whole, size))
+            whole.map_or(Gathered::Waits, |whole| Gathered::Whole(whole, lengths))
         }
     }
 }
@@ -335,28 +347,31 @@ fn has_whole_chain(data: &[u8]) -> bool {
     upper.offset + octets <= data.len()
 }
 
+/// Returns the fragments of a user.
+fn table(ns: &Namespace, user: User) -> &Fragments {
+    match user {
+        User::Local => &ns.ipv6().fragments,
+        User::Conntrack(_) => &ns.ipv6().tracked_fragments,
+    }
+}
+
 /// Inserts a fragment into its queue (`ip6_frag_queue`).
 fn insert(cx: &Cx<'_>, device: &Arc<Device>, key: Key, piece: Piece, more: bool) -> Outcome {
     let ns = device.namespace(cx.guard);
     let octets = piece.packet.capacity();
-    let mut queues = ns.ipv6().fragments.lock();
-    if !queues.all.contains_key(&key) {
-        if queues.octets + octets > MOST {
-            return Outcome::Refused(piece.packet, DropReason::NOMEM);
-        }
-        let queue = Queue {
-            pieces: Vec::new(),
-            len: 0,
-            last: false,
-            largest: 0,
-            timer: arm(cx, ns, key),
-            device: device.key,
-        };
-        queues.all.insert(key, queue);
-    }
-    let Some(queue) = queues.all.get_mut(&key) else {
+    let table = table(ns, key.user);
+    let mut queues = table.lock();
+    if table.limits.refuse(queues.octets) {
         return Outcome::Refused(piece.packet, DropReason::NOMEM);
-    };
+    }
+    let queue = queues.all.entry(key).or_insert_with(|| Queue {
+        pieces: Vec::new(),
+        len: 0,
+        last: false,
+        largest: 0,
+        timer: arm(cx, ns, key),
+        device: device.key,
+    });
     let (start, end) = (piece.start, piece.end);
     let beyond = if more {
         end > queue.len && queue.last
@@ -437,7 +452,10 @@ fn join(cx: &Cx<'_>, queue: &Queue, link: &[u8]) -> Option<Packet> {
 
 /// Arms the reassembly timeout.
 fn arm(cx: &Cx<'_>, ns: &Arc<Namespace>, key: Key) -> TimerId {
-    let seconds = ns.conf().ipv6.get(Slot::Ip6fragTime).max(0) as u64;
+    let seconds = match key.user {
+        User::Local => ns.conf().ipv6.get(Slot::Ip6fragTime).max(0) as u64,
+        User::Conntrack(_) => table(ns, key.user).limits.seconds().into(),
+    };
     let ns = Arc::downgrade(ns);
     let fire = Box::new(move |cx: &mut Cx<'_>| {
         if let Some(ns) = ns.upgrade() {
@@ -449,7 +467,7 @@ fn arm(cx: &Cx<'_>, ns: &Arc<Namespace>, key: Key) -> TimerId {
 
 /// Drops a datagram whose reassembly timed out (`ip6frag_expire_frag_queue`).
 fn expire(cx: &mut Cx<'_>, ns: &Arc<Namespace>, key: &Key) {
-    let Some(queue) = ns.ipv6().fragments.lock().take(key) else {
+    let Some(queue) = table(ns, key.user).lock().take(key) else {
         return;
     };
     let Some(device) = cx.device(queue.device).cloned() else {

@@ -2,13 +2,12 @@
 //! The filters at the edges of a device: applies the verdicts of weir-tc to packets
 //! (`sch_handle_ingress`, `sch_handle_egress`).
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use weir_packet::{Batch, DropReason, Packet};
 use weir_tc::{Context, Copy, Target, Whole};
 
-use super::fragments;
+use super::fragments::{self, Reassembled};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
@@ -37,7 +36,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
     let mut work = cx.state.filters.take().unwrap_or_default();
     let mut sent = cx.state.spare.pop().unwrap_or_default();
     let mut chosen = 0;
-    let reassembled = Cell::new(false);
+    let reassembled = Reassembled::default();
     let whole;
     {
         let (seed, guard) = (cx.stack.config.seed, cx.guard);
@@ -46,8 +45,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
         let note = |packet: &mut Packet, text| cx.stack.trace.note(device, now, packet, text);
         let on_the_way = &*cx;
         let defragment = |packet: &mut Packet, zone| {
-            reassembled.set(true);
-            fragments::defragment(on_the_way, device, packet, zone)
+            fragments::defragment(on_the_way, device, (packet, zone), &reassembled)
         };
         let mut tc = Context::new(
             guard,
@@ -72,9 +70,8 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
         }
         whole = tc.whole.take();
     }
-    if reassembled.get() {
-        batch.iter_mut().for_each(|packet| packet.cb = 0);
-        sent = fragments::split(cx, sent);
+    if !reassembled.is_empty() {
+        sent = fragments::split(cx, sent, &reassembled, ingress);
     }
     if let Some(table) = device.namespace(cx.guard).tc.conntrack_if_used() {
         super::conntrack::watch(cx.stack, table, cx.now);

@@ -19,6 +19,7 @@ use crate::drops::Place;
 use crate::stack::Shared;
 use crate::stages::Stage;
 
+use super::fragments::{self, Reassembled};
 use crate::measure::{self, Measured};
 
 /// The number of rounds, one batch each, that a CPU works for one qdisc before it does its other
@@ -222,11 +223,16 @@ fn work(
         let mut drops = std::mem::take(&mut cx.state.drops);
         let mut sent = cx.state.spare.pop().unwrap_or_default();
         let more;
+        let reassembled = Reassembled::default();
         {
             let (seed, guard) = (cx.stack.config.seed, cx.guard);
             let mut random = || device.draw(seed, guard);
             let waits = |packet: &Packet, class| cx.stack.trace.waits_in(packet, class);
             let duplicated = |copy: &mut Packet| cx.stack.trace.copied(copy);
+            let on_the_way = &*cx;
+            let defragment = |packet: &mut Packet, zone| {
+                fragments::defragment(on_the_way, device, (packet, zone), &reassembled)
+            };
             let mut tc = Context::new(
                 guard,
                 cx.state.id,
@@ -237,6 +243,7 @@ fn work(
             );
             super::describe(device, cx.guard, &mut tc);
             tc.memory(&cx.state.cache);
+            tc.defragment = Some(&defragment);
             if watched {
                 tc.report_waits(&waits, &duplicated);
             }
@@ -251,6 +258,9 @@ fn work(
         cx.state.drops = drops;
         cx.state.stages.end(Stage::Qdisc, count);
         count = 0;
+        if !reassembled.is_empty() {
+            sent = fragments::split(cx, sent, &reassembled, false);
+        }
         super::filter::forward(cx, sent);
         if !batch.is_empty() {
             let mut rest = super::send_on_wire(cx, device, batch.take());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The sysctls of a namespace as files ([`tree`]). The values the data path obeys are in [`crate::settings`].
 
+mod fragments;
 mod netfilter;
 pub mod tree;
 

@@ -17,8 +17,8 @@ use std::sync::LazyLock;
 use weir_netlink::errno;
 use weir_sync::order::{self, MutexGuard};
 
-use super::netfilter;
 use super::{Conf, Core, HasIp, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot, Target, WithSettings};
+use super::{fragments, netfilter};
 use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::stack::Stack;
@@ -149,6 +149,8 @@ enum Place {
     FlowLimitLen,
     /// A setting or counter of connections.
     Netfilter(netfilter::File),
+    /// A limit of fragments that wait.
+    Fragments(fragments::File),
     /// A stored name, with its default.
     Kept(&'static str),
 }
@@ -193,6 +195,9 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
     }
     if let Some(file) = netfilter::file(path) {
         return Some(Place::Netfilter(file));
+    }
+    if let Some(file) = fragments::file(path) {
+        return Some(Place::Fragments(file));
     }
     let parts: Vec<&str> = path.split('/').collect();
     let found = match parts[..] {
@@ -293,6 +298,7 @@ fn patterns() -> impl Iterator<Item = String> {
         )
         .chain(FLUSH.map(str::to_owned))
         .chain(netfilter::paths())
+        .chain(fragments::paths())
         .chain(conf4)
         .chain(conf6)
         .chain(core)
@@ -420,6 +426,7 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
             (neigh_conf(ns, six, &whose).get(Neigh::UnresQlenBytes) / UNRES_PACKET).to_string()
         }
         Place::Netfilter(file) => netfilter::read(ns, file).to_string(),
+        Place::Fragments(file) => fragments::read(ns, file).to_string(),
         Place::Kept(default) => {
             let kept = stored(ns, path);
             let value = kept.get(path).map_or(default, String::as_str);
@@ -492,6 +499,7 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
             neigh_conf(ns, six, &whose).set(Neigh::UnresQlenBytes, number * UNRES_PACKET);
         }
         Place::Netfilter(file) => netfilter::write(stack, ns, file, number()?)?,
+        Place::Fragments(file) => fragments::write(ns, file, text)?,
         Place::Kept(default) => {
             let mut kept = stored(ns, path);
             let value = match numbers(default) {

@@ -14,12 +14,16 @@
 //! count as drops of the action, and the trace names the reason.
 //!
 //! Fragments wait for the others of their packet, for each zone apart, and count as stolen. The last one goes on as
-//! the whole packet. `mirred` at egress sends it in fragments again, which are no longer than the largest of the
-//! original ones; so does forwarding if the packet does not fit. The memory and the time-outs are those of the
-//! namespace's other fragments (`ipfrag_time`, `ip6frag_time`; 4 MiB).
+//! the whole packet. `mirred` sends it to the egress of a device in fragments again: `redirect` in the original ones,
+//! if they fit, `mirror` in fragments no longer than the largest of those. Forwarding splits it if it does not fit.
+//! The memory and the time-outs of IPv4 are those of the namespace's other fragments (`ipfrag_*`), those of IPv6 its own
+//! (`nf_conntrack_frag6_*`).
 //!
-//! Not implemented: fragments that a qdisc's filters see are dropped. There are no helpers, which are refused by
-//! name. There is no flow table beside the connection table (`IPS_OFFLOAD`).
+//! Filters of a qdisc other than `ingress` and `clsact` cannot have the action, except in shared blocks.
+//!
+//! Not implemented: there are no helpers, which are refused by name. The labels of a connection that its packet ends (a
+//! reset in answer to the first segment) are gone when the action ends. There is no flow table beside the connection
+//! table (`IPS_OFFLOAD`).
 
 use weir_conntrack::{Action, Cx, Done, Family, Manip, Nat, Range, Why};
 use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
@@ -208,8 +212,8 @@ impl Kind for Ct {
         {
             match defragment(packet, params.action.zone) {
                 Defragmented::Waits => return code::STOLEN,
-                Defragmented::Whole(size) => {
-                    cx.reassembled(packet, size);
+                Defragmented::Whole(number) => {
+                    cx.reassembled(packet, number);
                     done = act(cx, packet);
                 }
                 Defragmented::Dropped(reason) => {
@@ -286,6 +290,8 @@ impl Kind for Ct {
 
 impl Spec for Ct {
     const KIND: &'static str = "ct";
+    const AT_EDGES: Option<&'static str> =
+        Some("act_ct: Attaching ct to a non ingress/clsact qdisc is unsupported");
     type Request = Request;
     type Params = Params;
 

@@ -131,6 +131,12 @@ pub(super) fn init_kind<K: Spec>(
     table: &Arc<table::Table>,
     options: Option<&Attr<'_>>,
 ) -> Result<Inited, Error> {
+    if let (Some(sentence), Some(block)) = (K::AT_EDGES, init.block)
+        && options.is_some()
+        && !block.is_at_edge()
+    {
+        return Err(Error::msg(EOPNOTSUPP, sentence));
+    }
     let (index, request) = K::parse(options)?;
     match table.find_or_reserve(index, init.binds())? {
         Slot::Reserved(index) => {

@@ -156,6 +156,7 @@ impl Kind for Mirred {
             packet: copy,
             target,
             itself: false,
+            reassembled: cx.reassembled,
         });
         control
     }

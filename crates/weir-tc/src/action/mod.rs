@@ -207,6 +207,8 @@ pub trait Spec: Kind + Sized {
     const KIND: &'static str;
     /// The message for a request that may not replace an existing action (EEXIST).
     const EXISTS: Option<&'static str> = None;
+    /// The message for filters of qdiscs other than `ingress` and `clsact`, if those cannot have the action (EOPNOTSUPP).
+    const AT_EDGES: Option<&'static str> = None;
     /// Attributes whose syntax has been checked.
     type Request;
     /// The parameters of an action.

@@ -949,9 +949,10 @@ fn filter(
             ..Outcome::default()
         };
         let code = block.classify(&mut cx, &mut packet, &mut out);
-        (code, (out.classid, out.target, out.reason))
+        let reassembled = cx.reassembled;
+        (code, (out.classid, out.target, out.reason, reassembled))
     };
-    let (classid, target, reason) = out;
+    let (classid, target, reason, reassembled) = out;
     match code {
         code::STOLEN | code::QUEUED | code::TRAP => Err(Enqueued::Stolen),
         code::CONSUMED => {
@@ -960,6 +961,7 @@ fn filter(
                     packet,
                     target,
                     itself: true,
+                    reassembled,
                 });
             }
             Err(Enqueued::Stolen)
