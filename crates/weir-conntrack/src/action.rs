@@ -167,7 +167,15 @@ impl Conntrack {
         };
         let done = self.go_on(packet, headers, of, info, action, cx);
         if let Some(handle) = last {
+            let mark = self.mark(handle).unwrap_or(0);
             self.kill(handle, Origin::Packet, cx.now);
+            if let Some(conn) = packet.conn().filter(|conn| conn.is_entry()) {
+                packet.set_conn(Some(Conn {
+                    index: Conn::NONE,
+                    generation: mark,
+                    ..conn
+                }));
+            }
         }
         done
     }

@@ -112,11 +112,7 @@ impl Headers {
             octets.map(|octets| u16::from_be_bytes(*octets))
         };
         let (src_port, dst_port) = match (self.protocol, self.family) {
-            (TCP | UDP | UDPLITE | SCTP | DCCP, _) => {
-                // Linux reads 8 bytes of TCP and UDP headers.
-                segment.get(..8)?;
-                (half(0)?, half(2)?)
-            }
+            (TCP | UDP | UDPLITE | SCTP | DCCP, _) => (half(0)?, half(2)?),
             (ICMP, Family::V4) | (ICMPV6, Family::V6) => {
                 segment.get(..8)?;
                 (half(4)?, half(0)?)

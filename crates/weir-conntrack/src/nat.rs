@@ -7,6 +7,7 @@
 //! dropped, and the counter `no_port` grows.
 
 use weir_packet::checksum::Sum;
+use weir_packet::jhash2;
 
 use crate::conntrack::{Conntrack, Fresh};
 use crate::headers::Headers;
@@ -107,18 +108,15 @@ impl Conntrack {
             let octets = octets.get(4 * at..).and_then(|rest| rest.first_chunk());
             octets.map_or(0, |octets| u32::from_be_bytes(*octets))
         };
-        let halves = |octets: &[u8; 16]| {
-            let number = u128::from_be_bytes(*octets);
-            (number >> 64) as u64 ^ (number as u64).rotate_left(29)
-        };
-        // A client keeps its address towards a server.
-        let mut hash =
-            self.secret
-                .hash(halves(&src), halves(&dst) ^ u64::from(zone.id) << 48) as u32;
         let words = match tuple.family {
             Family::V4 => 1,
             Family::V6 => 4,
         };
+        // A client keeps its address towards a server, whichever stack translates. Linux hashes the words as a
+        // little-endian processor loads them.
+        let keys = [0, 1, 2, 3].map(|at| word(&src, at).swap_bytes());
+        let start = word(&dst, words - 1).swap_bytes() ^ u32::from(zone.id);
+        let mut hash = jhash2(&keys, start);
         let mut whole = false;
         for at in 0..words {
             let (min, len) = if whole {
@@ -132,7 +130,11 @@ impl Conntrack {
                 to.copy_from_slice(&chosen.to_be_bytes());
             }
             whole |= chosen != word(&last, at);
-            hash ^= word(&dst, at);
+            let after = match manip {
+                Manip::Source => word(&dst, at),
+                Manip::Destination => chosen,
+            };
+            hash ^= after.swap_bytes();
         }
     }
 
@@ -441,6 +443,10 @@ pub(crate) fn translate_error(
     let reverse = tuples[direction.other() as usize];
     let inside = message.get_mut(8..).unwrap_or_default();
     let inner = Headers::read(inside, headers.family).map_err(|_| Untranslatable)?;
+    let ported = matches!(inner.protocol, TCP | UDP | UDPLITE | SCTP | DCCP);
+    if ported && inner.segment(inside).len() < 8 {
+        return Err(Untranslatable);
+    }
     translate(inside, &inner, reverse, manip.other());
     if headers.family == Family::V4 {
         store(message, 2, 0);

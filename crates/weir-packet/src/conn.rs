@@ -59,7 +59,7 @@ pub struct Conn {
     /// The index of the entry, or [`Conn::NONE`]: the connection is not in the table (it is not committed), or the
     /// packet has none.
     pub index: u32,
-    /// The generation of the entry.
+    /// The generation of the entry. Without an entry: the mark of the connection, or for [`ConnInfo::Invalid`] the hook.
     pub generation: u32,
     /// The zone in which the packet was tracked.
     pub zone: u16,

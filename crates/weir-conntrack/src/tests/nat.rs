@@ -4,13 +4,14 @@
 use super::*;
 use std::collections::BTreeSet;
 
-use weir_packet::checksum::{checksum, verify, verify_v4, verify_v6};
+use weir_packet::checksum::{Sum, checksum, verify, verify_v4, verify_v6};
 
 use crate::action::{Nat, Why};
+use crate::connection::{Create, CreateError, CreateNat, Origin};
 use crate::nat::Manip;
 use crate::range::Range;
 use crate::settings::Setting;
-use crate::tuple::{ICMP, ICMPV6};
+use crate::tuple::{DCCP, ICMP, ICMPV6, SCTP, Zone};
 
 fn wide(octets: [u8; 4]) -> [u8; 16] {
     Tuple::v4(octets, octets, 0, 0, 0).src
@@ -349,4 +350,171 @@ fn udp_without_a_checksum_stays_so() {
     assert_eq!(there[26..28], [0, 0]);
     assert_eq!(ends(&there).0, OUTSIDE);
     bench.settings.set(Setting::checksum, 0);
+}
+
+/// CRC32c, bit by bit (RFC 9260, appendix A).
+fn crc32c(octets: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for octet in octets {
+        crc ^= u32::from(*octet);
+        for _ in 0..8 {
+            crc = crc >> 1 ^ (0x82f6_3b78 * (crc & 1));
+        }
+    }
+    !crc
+}
+
+/// An SCTP packet with an INIT chunk.
+fn sctp(src: [u8; 4], dst: [u8; 4], ports: (u16, u16)) -> Vec<u8> {
+    let mut segment = [ports.0.to_be_bytes(), ports.1.to_be_bytes()].concat();
+    segment.extend([0; 8]);
+    segment.extend([
+        1, 0, 0, 20, 0, 0, 0, 10, 0, 0, 255, 255, 0, 1, 0, 1, 0, 0, 0, 1,
+    ]);
+    let crc = crc32c(&segment).to_le_bytes();
+    segment[8..12].copy_from_slice(&crc);
+    packet_v4(src, dst, SCTP, &segment)
+}
+
+/// Source, destination and ports of an SCTP packet, after a check of the sums.
+fn ends_sctp(bytes: &[u8]) -> ([u8; 4], [u8; 4], u16, u16) {
+    assert!(verify(&bytes[..20]), "the header's checksum");
+    let mut segment = bytes[20..].to_vec();
+    let crc: [u8; 4] = segment[8..12].try_into().unwrap();
+    segment[8..12].fill(0);
+    assert_eq!(u32::from_le_bytes(crc), crc32c(&segment));
+    let address = |at: usize| <[u8; 4]>::try_from(&bytes[at..at + 4]).unwrap();
+    let port = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
+    (address(12), address(16), port(0), port(2))
+}
+
+#[test]
+fn sctp_gets_its_crc_and_ports() {
+    let mut bench = Bench::new();
+    let source = nat(
+        Some(Manip::Source),
+        range(OUTSIDE, OUTSIDE, Some((6000, 6000))),
+    );
+    let bytes = sctp(CLIENT, SERVER, (5000, 36_412));
+    let (there, info) = bench.run(&bytes, &source).unwrap();
+    assert_eq!(ends_sctp(&there), (OUTSIDE, SERVER, 6000, 36_412));
+    assert_eq!(info, ConnInfo::New);
+    // INIT ACK
+    let mut reply = sctp(SERVER, OUTSIDE, (36_412, 6000));
+    reply[20 + 7] = 10;
+    reply[20 + 12] = 2;
+    reply[28..32].fill(0);
+    let crc = crc32c(&reply[20..]).to_le_bytes();
+    reply[28..32].copy_from_slice(&crc);
+    let (back, info) = bench.run(&reply, &BARE).unwrap();
+    assert_eq!(ends_sctp(&back), (SERVER, CLIENT, 36_412, 5000));
+    assert_eq!(info, ConnInfo::EstablishedReply);
+    // The address alone: the checksum covers the ports, not the address.
+    let mut bench = Bench::new();
+    let destination = nat(Some(Manip::Destination), range(OUTSIDE, OUTSIDE, None));
+    let (there, _) = bench.run(&bytes, &destination).unwrap();
+    assert_eq!(ends_sctp(&there), (CLIENT, OUTSIDE, 5000, 36_412));
+    assert_eq!(there[20..], bytes[20..]);
+}
+
+#[test]
+fn dccp_gets_its_checksum_and_ports() {
+    let mut bench = Bench::new();
+    let request = |src: [u8; 4], dst: [u8; 4], ports: (u16, u16), kind: u8| {
+        let mut segment = [ports.0.to_be_bytes(), ports.1.to_be_bytes()].concat();
+        let words = if kind == 0 { 5 } else { 7 };
+        segment.extend([words, 0, 0, 0, kind << 1 | 1, 0, 0, 0, 0, 0, 3, 232]);
+        segment.resize(usize::from(words) * 4, 0);
+        if kind == 1 {
+            // Acknowledges 1000.
+            segment[22..24].copy_from_slice(&[3, 232]);
+        }
+        let sum = Sum::new()
+            .add(&src)
+            .add(&dst)
+            .add(&[0, DCCP, 0, segment.len() as u8])
+            .add(&segment)
+            .finish();
+        segment[6..8].copy_from_slice(&sum.to_be_bytes());
+        packet_v4(src, dst, DCCP, &segment)
+    };
+    let source = nat(
+        Some(Manip::Source),
+        range(OUTSIDE, OUTSIDE, Some((6000, 6000))),
+    );
+    let bytes = request(CLIENT, SERVER, (5000, 7000), 0);
+    let (there, info) = bench.run(&bytes, &source).unwrap();
+    assert_eq!(ends(&there), (OUTSIDE, SERVER, 6000, 7000));
+    assert_eq!(info, ConnInfo::New);
+    let reply = request(SERVER, OUTSIDE, (7000, 6000), 1);
+    let (back, info) = bench.run(&reply, &BARE).unwrap();
+    assert_eq!(ends(&back), (SERVER, CLIENT, 7000, 5000));
+    assert_eq!(info, ConnInfo::EstablishedReply);
+}
+
+/// `conntrack -I --zone N --src-nat`: the port changes only if the zone of the reply has the key already.
+#[test]
+fn connections_made_in_zones_choose_their_ports_apart() {
+    let bench = Bench::new();
+    let make = |src: [u8; 4], id: u16, directions: u8| {
+        let create = Create {
+            original: Tuple::v4(src, SERVER, 5000, 80, TCP),
+            reply: Tuple::v4(SERVER, src, 80, 5000, TCP),
+            zone: Zone { id, directions },
+            timeout: 100,
+            status: 0,
+            mark: 0,
+            labels: None,
+            tcp: None,
+            sctp: None,
+            dccp: None,
+            nat: Some(CreateNat {
+                destination: None,
+                source: Some(range(OUTSIDE, OUTSIDE, None)),
+            }),
+        };
+        let handle = bench.table.create(&create, bench.now, Origin::Packet)?;
+        let made = bench.table.snapshot(handle, bench.now).unwrap();
+        assert_eq!(made.reply.dst, wide(OUTSIDE));
+        Ok::<u16, CreateError>(made.reply.dst_port)
+    };
+    assert_eq!(make(CLIENT, 5, 3), Ok(5000));
+    assert_eq!(make(CLIENT, 6, 3), Ok(5000));
+    assert_eq!(make(CLIENT, 5, 3), Err(CreateError::Exists));
+    let port = make([10, 0, 0, 9], 5, 3).unwrap();
+    assert!(port >= 1024 && port != 5000, "{port}");
+    // The zone of the original direction alone: replies are in zone 0, where the port is free once.
+    assert_eq!(make(CLIENT, 7, 1), Ok(5000));
+    assert_ne!(make(CLIENT, 8, 1), Ok(5000));
+}
+
+#[test]
+fn an_error_about_less_than_a_header_is_related_but_not_translated() {
+    let mut bench = Bench::new();
+    let source = nat(Some(Manip::Source), range(OUTSIDE, OUTSIDE, None));
+    let (there, _) = bench
+        .run(&udp(CLIENT, SERVER, (5000, 53), b"query"), &source)
+        .unwrap();
+    for (octets, translated) in [
+        (3, None),
+        (4, Some(false)),
+        (7, Some(false)),
+        (8, Some(true)),
+    ] {
+        let mut message = vec![3, 3, 0, 0, 0, 0, 0, 0];
+        message.extend(&there[..20 + octets]);
+        let sum = checksum(&message);
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+        let bytes = packet_v4(SERVER, OUTSIDE, ICMP, &message);
+        let found = bench.info(&bytes, &COMMIT);
+        let result = bench.run(&bytes, &BARE);
+        match translated {
+            None => assert_eq!(found, ConnInfo::Invalid),
+            Some(true) => assert_eq!(ends(&result.unwrap().0).1, CLIENT),
+            Some(false) => {
+                assert_eq!(found, ConnInfo::RelatedReply);
+                assert_eq!(result, Err(Done::Drop(Why::Untranslatable)));
+            }
+        }
+    }
 }

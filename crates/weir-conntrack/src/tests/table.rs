@@ -362,8 +362,8 @@ fn icmp_errors_are_related_to_their_connection() {
         bench.info(&error([10, 0, 0, 2], &out), &COMMIT),
         ConnInfo::Invalid
     );
-    // The packet inside is truncated before the ports, in the ports, and before its header ends.
-    for len in [27, 22, 20, 19, 0] {
+    // The packet inside is truncated in the ports, before the ports, and before its header ends.
+    for len in [23, 22, 20, 19, 0] {
         assert_eq!(
             bench.info(&error(src, &out[..len]), &COMMIT),
             ConnInfo::Invalid

@@ -49,6 +49,9 @@ pub(super) fn mark(packet: &Packet, zone: u16, cx: &Context<'_, '_>) -> Option<u
     let known = packet.conn();
     let known = known.filter(|conn| !matches!(conn.info, ConnInfo::Invalid | ConnInfo::Untracked));
     if let Some(conn) = known {
+        if !conn.is_entry() {
+            return Some(conn.generation);
+        }
         let entry = cx.conntrack.and_then(|table| table.mark(table.of(conn)?));
         return Some(entry.unwrap_or(0));
     }

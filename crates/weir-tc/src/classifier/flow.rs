@@ -23,7 +23,7 @@ use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
 use weir_netlink::tca::{self, flow as attr, h};
 use weir_netlink::{Error, Policy, Rule, Table, Writer, policy};
 use weir_packet::dissect::{ADDR_IPV4, ADDR_IPV6};
-use weir_packet::{FlowKeys, Packet, Used};
+use weir_packet::{FlowKeys, Packet, Used, jhash2};
 use weir_sync::primitive::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::ematch::Tree;
@@ -161,40 +161,6 @@ fn key(cx: &mut Context<'_, '_>, packet: &mut Packet, key: u32) -> u32 {
     }
 }
 
-/// Hashes words with Bob Jenkins' lookup3 (`jhash2`).
-fn jenkins(words: &[u32], start: u32) -> u32 {
-    let first = 0xdead_beef_u32
-        .wrapping_add((words.len() as u32) << 2)
-        .wrapping_add(start);
-    let (mut a, mut b, mut c) = (first, first, first);
-    let mut rest = words;
-    while let [x, y, z, more @ ..] = rest {
-        (a, b, c) = (a.wrapping_add(*x), b.wrapping_add(*y), c.wrapping_add(*z));
-        if more.is_empty() {
-            return finish(a, b, c);
-        }
-        for turns in [4_u32, 6, 8, 16, 19, 4] {
-            a = a.wrapping_sub(c) ^ c.rotate_left(turns);
-            c = c.wrapping_add(b);
-            (a, b, c) = (b, c, a);
-        }
-        rest = more;
-    }
-    match rest {
-        [x, y] => finish(a.wrapping_add(*x), b.wrapping_add(*y), c),
-        [x] => finish(a.wrapping_add(*x), b, c),
-        _ => c,
-    }
-}
-
-fn finish(mut a: u32, mut b: u32, mut c: u32) -> u32 {
-    for turns in [14_u32, 11, 25, 16, 4, 14, 24] {
-        c = (c ^ b).wrapping_sub(b.rotate_left(turns));
-        (a, b, c) = (b, c, a);
-    }
-    b
-}
-
 impl Filter {
     /// Returns the initial value of the hash in the current period (`flow_perturbation`).
     fn start(&self, cx: &mut Context<'_, '_>) -> u32 {
@@ -221,7 +187,7 @@ impl Filter {
         }
         let mut class = if params.mode == HASH {
             let start = self.start(cx);
-            jenkins(&keys[..count], start)
+            jhash2(&keys[..count], start)
         } else {
             (((keys[0] & params.mask) ^ params.xor) >> params.rshift).wrapping_add(params.addend)
         };
