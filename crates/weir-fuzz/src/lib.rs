@@ -16,6 +16,7 @@ pub mod frame;
 pub mod headers;
 pub mod map;
 pub mod netlink;
+pub mod nfnetlink;
 pub mod pcap;
 pub mod port;
 pub mod ring;
@@ -50,6 +51,10 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "netlink",
         run: netlink::run,
+    },
+    Target {
+        name: "nfnetlink",
+        run: nfnetlink::run,
     },
     Target {
         name: "pcap",

@@ -12,7 +12,7 @@
 //! dumped afterwards.
 
 use weir_netlink::{HEADER_LEN, Message, TcMsg, Writer, attrs, messages, nlm, rtm};
-use weir_stack::connection::{NoPeer, Options};
+use weir_stack::connection::{NoPeer, Options, Protocol};
 use weir_stack::{Config, Connection, Cpu, Stack};
 
 use crate::router;
@@ -90,17 +90,22 @@ pub fn run(bytes: &[u8]) {
 }
 
 /// A client and a second socket subscribed to every group.
-struct Client {
+pub(crate) struct Client {
     socket: Connection,
     monitor: Connection,
 }
 
 impl Client {
     fn new(stack: &Stack, options: u8) -> Client {
+        Self::open(stack, Protocol::Route, options)
+    }
+
+    /// Opens both sockets in the initial namespace.
+    pub(crate) fn open(stack: &Stack, protocol: Protocol, options: u8) -> Client {
         let namespace = stack
             .namespace(Stack::INITIAL)
             .expect("a stack has an initial namespace");
-        let socket = || Connection::new(stack, &namespace, 1, Box::new(NoPeer), None);
+        let socket = || Connection::open(stack, &namespace, protocol, 1, Box::new(NoPeer), None);
         let mut client = Client {
             socket: socket(),
             monitor: socket(),
@@ -117,7 +122,7 @@ impl Client {
     }
 
     /// Sends one datagram, reads every answer, and checks them.
-    fn datagram(&mut self, datagram: &[u8]) {
+    pub(crate) fn datagram(&mut self, datagram: &[u8]) {
         self.socket.request(datagram);
         let mut answered = Vec::new();
         for count in 0.. {
@@ -131,8 +136,12 @@ impl Client {
         for message in messages(datagram) {
             // The flags of a dump have other meanings in requests that create something.
             let gets = message.header.ty & 3 == 2;
-            let asks = message.header.has(nlm::F_ACK) || gets && message.is_dump();
-            let served = message.is_served() && message.family().is_some();
+            let dumps = gets && message.is_dump() && self.socket.protocol() == Protocol::Route;
+            let asks = message.header.has(nlm::F_ACK) || dumps;
+            let served = match self.socket.protocol() {
+                Protocol::Route => message.is_served() && message.family().is_some(),
+                _ => message.header.ty >= nlm::MIN_TYPE && message.header.has(nlm::F_REQUEST),
+            };
             assert!(
                 !(asks && served) || answered.contains(&message.header.seq),
                 "no answer to {:?}",
@@ -141,7 +150,7 @@ impl Client {
         }
     }
 
-    fn take(&mut self) {
+    pub(crate) fn take(&mut self) {
         self.take_into(&mut Vec::new());
     }
 
@@ -180,7 +189,7 @@ fn check(datagram: &[u8]) {
     );
 }
 
-/// Returns the offset of the first attribute of an rtnetlink message, after its family's fixed
+/// Returns the offset of the first attribute of an rtnetlink or nfnetlink message, after its family's fixed
 /// header.
 fn first_attribute(message: &Message<'_>) -> Option<usize> {
     let fixed = match message.header.ty {
@@ -190,6 +199,7 @@ fn first_attribute(message: &Message<'_>) -> Option<usize> {
         28..=31 => 12,                              // ndmsg
         36..=47 | 100..=103 => 20,                  // tcmsg
         48..=51 | 64..=67 | 80..=83 | 88..=91 => 4, // tcamsg, ndtmsg, netconfmsg, rtgenmsg
+        0x100..=0x2ff => 4,                         // nfgenmsg
         _ => return None,
     };
     Some(HEADER_LEN + fixed)

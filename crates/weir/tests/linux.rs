@@ -290,3 +290,9 @@ fn counters() {
 fn the_shape_of_every_message() {
     same_as_linux("attributes");
 }
+
+/// Malformed requests to connection tracking.
+#[test]
+fn refusals_of_connection_tracking() {
+    same_as_linux("nfnetlink");
+}

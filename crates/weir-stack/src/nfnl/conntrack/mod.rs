@@ -304,6 +304,9 @@ fn create(
         None => 0,
     };
     if let Some(attr) = tb.get(cta::TUPLE_MASTER) {
+        let mut own = zone;
+        let master = wire::tuple(&attr, original.family as u8, Side::Original, &mut own)?;
+        find(table, (&master, Side::Original), zone, now)?;
         return Err(
             Error::unsupported("A connection has no master: there are no helpers").at(&attr),
         );
