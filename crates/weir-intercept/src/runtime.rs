@@ -202,6 +202,36 @@ impl Runtime {
         })
     }
 
+    /// Gives a namespace a new name.
+    ///
+    /// # Errors
+    /// `EEXIST` if there is such a name, and what creating a link can fail with.
+    pub fn add_name(&self, name: &str, ns: NsId) -> Result<(), Errno> {
+        Ok(fs::hard_link(
+            self.namespace_path(ns)?,
+            self.names().join(name),
+        )?)
+    }
+
+    /// Returns whether there is such a name.
+    pub fn has_name(&self, name: &str) -> bool {
+        fs::symlink_metadata(self.names().join(name)).is_ok()
+    }
+
+    /// Removes a name. Returns the namespace it referred to, or `None` if it was a placeholder.
+    ///
+    /// # Errors
+    /// `ENOENT` if there is no such name, and what removing a link can fail with.
+    pub fn remove_name(&self, name: &str) -> Result<Option<NsId>, Errno> {
+        // Nobody else finds it under the new name, so what is removed is what was found.
+        let staged = self.path.join(format!("ns/.{}", sys::random_u64()));
+        fs::rename(self.names().join(name), &staged)?;
+        let meta = fs::symlink_metadata(&staged)?;
+        let ns = self.namespace_of(meta.dev(), meta.ino());
+        fs::remove_file(staged)?;
+        Ok(ns)
+    }
+
     /// Makes a name an empty placeholder again; stands for the unmount. Returns the namespace it
     /// referred to. Fails with `EINVAL` if it referred to none, like `umount` of a path that is no
     /// mount point.
@@ -287,6 +317,13 @@ mod tests {
         assert!(runtime.is_named(ns));
         assert_eq!(runtime.detach_name(&name), Ok(ns));
         assert!(!runtime.is_named(ns) && name.exists());
+        assert_eq!(runtime.remove_name("foo"), Ok(None));
+        assert_eq!(runtime.add_name("bar", ns), Ok(()));
+        assert_eq!(runtime.add_name("bar", NsId(5)), Err(Errno(libc::EEXIST)));
+        assert!(runtime.has_name("bar") && runtime.is_named(ns));
+        assert_eq!(runtime.remove_name("bar"), Ok(Some(ns)));
+        assert_eq!(runtime.remove_name("bar"), Err(Errno(libc::ENOENT)));
+        assert!(!runtime.is_named(ns));
         runtime.remove_namespace(ns);
         assert_eq!(runtime.namespace_of(meta.dev(), inode), None);
     }

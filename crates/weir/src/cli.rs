@@ -11,8 +11,10 @@ use weir_sync::rcu::CallbackMode;
 use crate::command::completions;
 
 mod names;
+mod netns;
 
 pub use names::{ANY, DeviceFile, DeviceGenerator, DeviceName, DevicePort, DeviceTrace, Time};
+pub use netns::{NetnsAdd, NetnsCommand, NetnsDel, NetnsList};
 
 /// The Linux network stack's control language and fast path as an ordinary program.
 ///
@@ -41,6 +43,9 @@ pub enum Command {
     Stat(Stat),
     /// Show or change the threads that run a stack's RCU callbacks.
     Rcu(Rcu),
+    /// Add, list and delete namespaces by the thousand.
+    #[command(subcommand)]
+    Netns(NetnsCommand),
     /// Show rates, drops, queues, stages and CPUs of a running stack on one screen.
     Top(Top),
     /// Draw reports of `weir run --json` as an HTML page.

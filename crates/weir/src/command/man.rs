@@ -52,6 +52,27 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "weir rcu offload-all\nweir stat rcu",
     ),
     (
+        "weir-netns",
+        "Add a thousand namespaces, count them, and delete them:",
+        "weir netns add --count 1000 r%d\nweir netns list | wc -l\nweir netns del --all",
+    ),
+    (
+        "weir-netns-add",
+        "Add ten thousand routers, each with its loopback device up and forwarding on:",
+        "printf 'ip link set lo up\\nsysctl -qw net.ipv4.ip_forward=1\\n' > router.sh\n\
+         weir netns add --count 10000 --template router.sh r%d",
+    ),
+    (
+        "weir-netns-list",
+        "Count the namespaces of the user's own stack:",
+        "weir netns list | wc -l",
+    ),
+    (
+        "weir-netns-del",
+        "Delete two namespaces, then all that are left:",
+        "weir netns del r0 r1\nweir netns del --all",
+    ),
+    (
         "weir-topology",
         "Make a topology in virtual time, and look at the commands that it expands to:",
         "weir topology --print ring.toml\nweir run --gen r1/eth0=rate=100,stop=1s ring.toml",

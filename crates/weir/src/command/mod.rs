@@ -10,6 +10,7 @@ mod files;
 mod inject;
 mod join;
 mod man;
+mod netns;
 mod pin;
 mod play;
 mod port;
@@ -47,6 +48,7 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Play(args) => play::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Rcu(args) => rcu::run(&args),
+        Command::Netns(command) => netns::run(&command),
         Command::Top(args) => top::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Capture(args) => capture::run(&args),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands of `weir play`, `stat`, `rcu`, `capture`, `inject` and `port`: JSON objects with a `command` key.
+//! The commands of `weir play`, `stat`, `rcu`, `netns`, `capture`, `inject` and `port`: JSON objects with a `command` key.
 
 use std::os::fd::OwnedFd;
 
@@ -26,6 +26,7 @@ fn answer(engine: &Engine, command: &Value, files: Vec<OwnedFd>) -> Result<Value
     match command["command"].as_str() {
         Some("play") => play(engine, command["until"].as_u64()),
         Some("stat") => Ok(stat(engine, command)),
+        Some("netns") => super::netns::run(engine, command),
         Some("rcu") => rcu(engine, command["mode"].as_str()),
         Some("capture-names") => Ok(super::capture::names(engine)),
         Some("trace") => engine.start_trace(command),

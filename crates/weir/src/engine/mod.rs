@@ -9,6 +9,7 @@ mod files;
 pub mod inject;
 mod modules;
 pub mod names;
+pub mod netns;
 pub mod ports;
 mod proc_net;
 mod socket;
