@@ -8,6 +8,7 @@ mod conntrack;
 mod lru;
 mod namespaces;
 mod path;
+mod rcu;
 mod receive;
 mod result;
 mod rules;
@@ -42,6 +43,7 @@ pub static ALL: &[&Bench] = &[
     &lru::BENCH,
     &namespaces::BENCH,
     &path::BENCH,
+    &rcu::BENCH,
     &receive::BENCH,
     &rules::BENCH,
     &transmit::BENCH,

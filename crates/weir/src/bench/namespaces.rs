@@ -4,10 +4,11 @@
 //!
 //! A router is a namespace with its loopback device up, forwarding on, and two veth pairs whose other ends
 //! are in one hub namespace. Each measurement is a process of its own, since memory is the growth of its
-//! resident memory. The peer is this machine's
+//! resident memory. A fat tree of routers forwards packets in virtual time. The peer is this machine's
 //! kernel, which gets the same netlink messages, if this user may make network namespaces.
 
 mod linux;
+mod tree;
 mod weir;
 
 use std::collections::BTreeMap;
@@ -60,18 +61,27 @@ struct Scale {
     runs: usize,
     weir: [u32; 2],
     linux: [u32; 2],
+    tree: tree::Tree,
 }
 
 const SHORT: Scale = Scale {
     runs: 1,
     weir: [2_000, 200],
     linux: [100, 50],
+    tree: tree::Tree {
+        ports: 4,
+        packets: 4_000,
+    },
 };
 
 const FULL: Scale = Scale {
     runs: 3,
     weir: [100_000, 100_000],
     linux: [1_000, 500],
+    tree: tree::Tree {
+        ports: 28,
+        packets: 1_000_000,
+    },
 };
 
 /// The figures of one process.
@@ -255,8 +265,29 @@ fn run(options: &Options) -> Result<Report, String> {
             }
         }
     }
+    eprint!("\rfat tree            ");
+    let tree = tree::seconds(&scale.tree);
     eprintln!("\rruns done           ");
-    Ok(report(scale, &ours, &theirs, &note))
+    let mut report = report(scale, &ours, &theirs, &note);
+    let (series, note) = match tree {
+        Ok(seconds) => (Series(vec![seconds]), String::new()),
+        Err(why) => (Series::default(), format!("left out: {why}")),
+    };
+    report.rows.push(Row {
+        id: "fat-tree".into(),
+        measure: format!(
+            "{} packets over 6 links of a fat tree of {} routers, virtual time",
+            scale.tree.packets,
+            tree::routers(scale.tree.ports)
+        ),
+        unit: "s",
+        higher_is_better: false,
+        weir: series,
+        peers: BTreeMap::new(),
+        goal: Some(5.0),
+        note,
+    });
+    Ok(report)
 }
 
 fn report(
