@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `bridge`: an Ethernet bridge (`net/bridge`) without netfilter's hooks, whose snooping of multicast groups is off.
+//! `bridge`: an Ethernet bridge (`net/bridge`) without netfilter's hooks.
 //!
 //! | file | contents |
 //! |---|---|
 //! | [`config`] | `IFLA_BR_*` |
 //! | [`port`] | ports and their flags (`IFLA_BRPORT_*`), address of the bridge |
+//! | [`multicast`] | snooping of multicast groups, `bridge mdb` |
 //! | [`stp`] | states of ports, carrier, the spanning tree protocol |
 //! | [`fdb`] | forwarding table, learning, ageing, `bridge fdb` |
 //! | [`vlan`] | VLAN filtering, `bridge vlan` |
 //! | [`forward`] | the data path |
 //!
-//! Rejected: `mcast_snooping 1`, neighbour suppression, backup ports.
+//! Rejected: versions 3 of IGMP and 2 of MLD with sources, neighbour suppression, backup ports.
 
 pub mod config;
 pub mod fdb;
 pub mod forward;
+pub mod multicast;
 pub mod port;
 pub mod stp;
 pub mod vlan;
@@ -66,6 +68,10 @@ pub struct Bridge {
     no_carrier: AtomicBool,
     /// The variables of the spanning tree protocol.
     stp: Mutex<stp::Stp, order::BridgeStp>,
+    /// The members of groups, and routers.
+    snoop: Mutex<multicast::Snoop, order::BridgeSnoop>,
+    /// What the data path reads of them.
+    snooping: multicast::Shared,
     mtu_set: AtomicBool,
     /// The timer of the next ageing scan, armed while the device is up.
     timer: Mutex<Option<TimerId>, order::BridgeTimer>,
@@ -93,6 +99,8 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         own_vlans: Published::new(domain, vlan::Group::default()),
         no_carrier: AtomicBool::new(false),
         stp: Mutex::new(stp::Stp::new([0; 6])),
+        snoop: Mutex::default(),
+        snooping: multicast::Shared::new(domain),
         mtu_set: AtomicBool::new(false),
         timer: Mutex::default(),
     });
@@ -272,12 +280,20 @@ impl Link for Handle {
             Bridge::arm(stack, &self.0, stack.clock.now() + SECOND / 10);
             self.0.step(stack, &guard, |step| step.begin());
             self.0.enable_all(stack, &guard);
+            self.0.snoop_step(stack, &guard, |step| step.open());
+            if self.0.snooping.on.load(Relaxed) {
+                self.0.join_snoopers(stack, &guard, true);
+            }
         } else {
             if let Some(timer) = self.0.timer.lock().take() {
                 stack.timers.cancel(timer);
             }
             self.0.disable_all(stack, &guard);
             self.0.step(stack, &guard, |step| step.end());
+            self.0.snoop_step(stack, &guard, |step| step.stop());
+            if self.0.snooping.on.load(Relaxed) {
+                self.0.join_snoopers(stack, &guard, false);
+            }
         }
     }
 

@@ -106,6 +106,7 @@ classes! {
         Joined = "the groups that addresses have joined",
         VxlanTimer = "the aging timer of a VXLAN device",
         BridgeTimer = "the aging timer of a bridge",
+        BridgeSnoop = "the groups that a bridge snoops",
         BridgeStp = "the spanning tree variables of a bridge",
     }
     80 false { Subscribers = "the sockets of a namespace", }

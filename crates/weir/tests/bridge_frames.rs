@@ -20,6 +20,9 @@ const BEGIN: u64 = 1;
 /// The destination of BPDUs.
 const BPDU: &str = "0180c2000000";
 
+/// The destination of queries.
+const QUERY: &str = "01005e000001";
+
 /// A frame that arrives: time in ms, port, octets.
 type Arrival = (u64, String, Vec<u8>);
 
@@ -135,7 +138,9 @@ fn same_as_linux(name: &str) {
             settle_age(hex);
         }
         found.sort();
-        found.dedup_by(|one, next| one == next && one.2.starts_with(BPDU));
+        found.dedup_by(|one, next| {
+            one == next && [BPDU, QUERY].iter().any(|to| one.2.starts_with(to))
+        });
     }
     if script.lines().any(|line| line == "# data") {
         found.retain(|(.., hex)| !hex.starts_with(BPDU));
@@ -207,4 +212,19 @@ fn spanning_tree() {
 #[test]
 fn a_loop_of_three_bridges() {
     same_as_linux("loop");
+}
+
+#[test]
+fn groups_of_igmp_and_mld() {
+    same_as_linux("groups");
+}
+
+#[test]
+fn groups_by_hand() {
+    same_as_linux("mdb");
+}
+
+#[test]
+fn a_querier() {
+    same_as_linux("querier");
 }

@@ -114,6 +114,13 @@ fn taprio() {
 }
 
 #[test]
+fn bridge_mdb() {
+    if has("stdbuf", "coreutils") {
+        same_as_linux("bridge-mdb");
+    }
+}
+
+#[test]
 fn bridge_stp() {
     same_as_linux("bridge-stp");
 }

@@ -28,6 +28,22 @@ static POLICY: Policy = policy! {
     br::VLAN_FILTERING => Rule::u8(),
     br::GROUP_FWD_MASK => Rule::u16(),
     br::MCAST_SNOOPING => Rule::u8(),
+    br::MCAST_ROUTER => Rule::u8(),
+    br::MCAST_QUERY_USE_IFADDR => Rule::u8(),
+    br::MCAST_QUERIER => Rule::u8(),
+    br::MCAST_STATS_ENABLED => Rule::u8(),
+    br::MCAST_IGMP_VERSION => Rule::u8(),
+    br::MCAST_MLD_VERSION => Rule::u8(),
+    br::MCAST_HASH_ELASTICITY => Rule::u32(),
+    br::MCAST_HASH_MAX => Rule::u32(),
+    br::MCAST_LAST_MEMBER_CNT => Rule::u32(),
+    br::MCAST_STARTUP_QUERY_CNT => Rule::u32(),
+    br::MCAST_LAST_MEMBER_INTVL => Rule::u64(),
+    br::MCAST_MEMBERSHIP_INTVL => Rule::u64(),
+    br::MCAST_QUERIER_INTVL => Rule::u64(),
+    br::MCAST_QUERY_INTVL => Rule::u64(),
+    br::MCAST_QUERY_RESPONSE_INTVL => Rule::u64(),
+    br::MCAST_STARTUP_QUERY_INTVL => Rule::u64(),
     br::VLAN_PROTOCOL => Rule::u16(),
     br::VLAN_DEFAULT_PVID => Rule::u16(),
     br::VLAN_STATS_ENABLED => Rule::u8(),
@@ -173,9 +189,6 @@ impl<'a> Request<'a> {
                 br::GROUP_FWD_MASK if table.u16(ty)?.unwrap_or(0) & 7 != 0 => {
                     return Err(Error::new(errno::EINVAL));
                 }
-                br::MCAST_SNOOPING if table.u8(ty)? != Some(0) => {
-                    return Err(refuse("Multicast snooping is not served"));
-                }
                 br::VLAN_PROTOCOL => {
                     let protocol = table.get(ty).map(|attr| attr.be16()).transpose()?;
                     if !matches!(protocol, Some(ETH_P_8021Q | ETH_P_8021AD)) {
@@ -194,10 +207,11 @@ impl<'a> Request<'a> {
                     return Err(refuse("Weir has no hooks of netfilter in bridges"));
                 }
                 br::FORWARD_DELAY | br::HELLO_TIME | br::MAX_AGE | br::GROUP_FWD_MASK => {}
-                br::STP_STATE | br::VLAN_FILTERING | br::MCAST_SNOOPING | br::FDB_FLUSH => {}
+                br::STP_STATE | br::VLAN_FILTERING | br::FDB_FLUSH => {}
                 br::AGEING_TIME | br::PRIORITY | br::VLAN_DEFAULT_PVID => {}
                 br::VLAN_STATS_ENABLED | br::VLAN_STATS_PER_PORT => {}
                 br::NF_CALL_IPTABLES | br::NF_CALL_IP6TABLES | br::NF_CALL_ARPTABLES => {}
+                ty if super::multicast::check(&table, ty)? => {}
                 _ => return Err(refuse("The option of the bridge is not served")),
             }
         }
@@ -270,29 +284,13 @@ impl Bridge {
         if let Some(mask) = table.u16(br::GROUP_FWD_MASK)? {
             settings.group_forward.store(mask, Relaxed);
         }
+        self.configure_groups(stack, guard, table)?;
         if table.has(br::FDB_FLUSH) {
             self.flush(stack, guard, None);
         }
         Ok(())
     }
 }
-
-/// The group parameters of a new bridge, which have no effect while snooping is off: 32 bits, and the
-/// intervals in ticks.
-const GROUPS: [(u16, u32); 4] = [
-    (br::MCAST_HASH_ELASTICITY, 16),
-    (br::MCAST_HASH_MAX, 4096),
-    (br::MCAST_LAST_MEMBER_CNT, 2),
-    (br::MCAST_STARTUP_QUERY_CNT, 2),
-];
-const INTERVALS: [(u16, u64); 6] = [
-    (br::MCAST_LAST_MEMBER_INTVL, 100),
-    (br::MCAST_MEMBERSHIP_INTVL, 26_000),
-    (br::MCAST_QUERIER_INTVL, 25_500),
-    (br::MCAST_QUERY_INTVL, 12_500),
-    (br::MCAST_QUERY_RESPONSE_INTVL, 1000),
-    (br::MCAST_STARTUP_QUERY_INTVL, 3125),
-];
 
 impl Bridge {
     /// Writes `IFLA_INFO_DATA`.
@@ -342,19 +340,7 @@ impl Bridge {
         let counts = self.settings.counts_vlans.load(Relaxed);
         out.put_u8(br::VLAN_STATS_ENABLED, u8::from(counts));
         out.put_u8(br::VLAN_STATS_PER_PORT, u8::from(per_port));
-        out.put_u8(br::MCAST_ROUTER, 1);
-        out.put_u8(br::MCAST_SNOOPING, 0);
-        out.put_u8(br::MCAST_QUERY_USE_IFADDR, 0);
-        out.put_u8(br::MCAST_QUERIER, 0);
-        out.put_u8(br::MCAST_STATS_ENABLED, 0);
-        for (ty, value) in GROUPS {
-            out.put_u32(ty, value);
-        }
-        out.put_u8(br::MCAST_IGMP_VERSION, 2);
-        out.put_u8(br::MCAST_MLD_VERSION, 1);
-        for (ty, ticks) in INTERVALS {
-            out.put_u64_pad(ty, ticks, br::PAD);
-        }
+        self.fill_groups(stack, &stack.domain.pin(), out);
         // Netfilter has no hooks here.
         for ty in [
             br::NF_CALL_IPTABLES,

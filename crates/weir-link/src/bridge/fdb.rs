@@ -190,6 +190,22 @@ impl Bridge {
         self.tell(stack, guard, &entry, rtm::NEWNEIGH);
     }
 
+    /// Ends the entries that match. The table's lock is free between two of them, so that frames of other ports are
+    /// learned meanwhile.
+    fn sweep(&self, guard: &Guard, matches: impl Fn(&Entry) -> bool, end: impl Fn(&Entry)) {
+        for (_, entry) in self.table.entries.iter(guard) {
+            if !matches(entry) {
+                continue;
+            }
+            let _made = self.table.changes.lock();
+            // A frame, or a request, may have been faster.
+            let known = self.table.entries.get(&entry.key, guard);
+            if known.is_some_and(|known| Arc::ptr_eq(known, entry)) && matches(entry) {
+                end(entry);
+            }
+        }
+    }
+
     fn remove(&self, stack: &Stack, guard: &Guard, entry: &Entry) {
         self.table.entries.remove(&entry.key, guard);
         self.tell(stack, guard, entry, rtm::DELNEIGH);
@@ -223,15 +239,10 @@ impl Bridge {
 
     /// Replaces the address of a port, or of the bridge if `port` is 0, in all its VLANs (`br_fdb_changeaddr`).
     pub fn move_local(&self, stack: &Stack, guard: &Guard, port: u16, mac: Mac) {
-        {
-            let _made = self.table.changes.lock();
-            for (_, entry) in self.table.entries.iter(guard) {
-                let flags = entry.flags.load(Relaxed);
-                if entry.port() == port && flags & (LOCAL | USER) == LOCAL {
-                    self.end_local(stack, guard, entry);
-                }
-            }
-        }
+        let is_own = |entry: &Entry| {
+            entry.port() == port && entry.flags.load(Relaxed) & (LOCAL | USER) == LOCAL
+        };
+        self.sweep(guard, is_own, |entry| self.end_local(stack, guard, entry));
         self.add_local(stack, guard, port, (mac, 0));
         let group = match self.ports.load(guard).numbered(port) {
             Some(port) => port.vlans.load(guard),
@@ -277,37 +288,29 @@ impl Bridge {
     /// Removes the learned entries of ports, or of the bridge, in VLANs they have left (`br_fdb_delete_by_port`).
     /// `left` has (number of the port, VLAN id).
     pub fn forget_vlans(&self, stack: &Stack, guard: &Guard, left: &BTreeSet<(u16, u16)>) {
-        let _made = self.table.changes.lock();
-        for (_, entry) in self.table.entries.iter(guard) {
+        let has_left = |entry: &Entry| {
             let is_learned = entry.flags.load(Relaxed) & STATIC == 0;
-            if is_learned && left.contains(&(entry.port(), entry.vid())) {
-                self.remove(stack, guard, entry);
-            }
-        }
+            is_learned && left.contains(&(entry.port(), entry.vid()))
+        };
+        self.sweep(guard, has_left, |entry| self.remove(stack, guard, entry));
     }
 
     /// Removes the entries of a port that leaves (`br_fdb_delete_by_port`).
     pub fn forget_port(&self, stack: &Stack, guard: &Guard, port: u16) {
-        let _made = self.table.changes.lock();
-        for (_, entry) in self.table.entries.iter(guard) {
-            if entry.port() == port {
-                match entry.is_local() {
-                    true => self.end_local(stack, guard, entry),
-                    false => self.remove(stack, guard, entry),
-                }
-            }
-        }
+        let is_of_port = |entry: &Entry| entry.port() == port;
+        self.sweep(guard, is_of_port, |entry| match entry.is_local() {
+            true => self.end_local(stack, guard, entry),
+            false => self.remove(stack, guard, entry),
+        });
     }
 
     /// Removes the learned entries of a port, or of all (`br_fdb_flush`).
     pub fn flush(&self, stack: &Stack, guard: &Guard, port: Option<u16>) {
-        let _made = self.table.changes.lock();
-        for (_, entry) in self.table.entries.iter(guard) {
+        let ends = |entry: &Entry| {
             let other = port.is_some_and(|port| port != entry.port());
-            if !other && entry.flags.load(Relaxed) & STATIC == 0 {
-                self.remove(stack, guard, entry);
-            }
-        }
+            !other && entry.flags.load(Relaxed) & STATIC == 0
+        };
+        self.sweep(guard, ends, |entry| self.remove(stack, guard, entry));
     }
 
     /// Removes entries that are too old, in one step of a scan (`br_fdb_cleanup`). Returns the time in ns until the
@@ -386,16 +389,13 @@ impl Bridge {
 
     /// Removes the entries that a flush describes (`br_fdb_flush`).
     fn remove_matching(&self, stack: &Stack, guard: &Guard, flush: &Flush) {
-        let _made = self.table.changes.lock();
-        for (_, entry) in self.table.entries.iter(guard) {
+        let matches = |entry: &Entry| {
             let flags = entry.flags.load(Relaxed) & flush.mask;
-            let matches = (flush.vid == 0 || flush.vid == entry.vid())
+            (flush.vid == 0 || flush.vid == entry.vid())
                 && flush.port.is_none_or(|port| port == entry.port())
-                && (flush.mask == 0 || flags == flush.flags);
-            if matches {
-                self.remove(stack, guard, entry);
-            }
-        }
+                && (flush.mask == 0 || flags == flush.flags)
+        };
+        self.sweep(guard, matches, |entry| self.remove(stack, guard, entry));
     }
 
     /// Returns the number of the port that a flush names by its index, or 0 for the bridge

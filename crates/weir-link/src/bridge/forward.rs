@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::ifla::brport;
-use weir_packet::header::Ethernet;
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
 use weir_packet::{Batch, DropReason, LongPackets, Packet, PacketType, VlanTag, edit};
 use weir_sync::rcu::Guard;
 
 use super::Bridge;
 use super::fdb::key;
+use super::multicast::message::Heard;
+use super::multicast::{Group as To, Listeners};
 use super::port::Port;
 use super::vlan::Group;
 use crate::RxHandler;
@@ -252,10 +254,37 @@ impl Entrance {
             }
         }
         learn(cx);
+        let mut heard = Heard::Data(false);
+        if dst[0] & 1 != 0 && dst != BROADCAST {
+            match bridge.hear(cx, Some(port), lane.vid(), &packet) {
+                Some(what) => heard = what,
+                None => return refuse(cx, DropReason::NOT_SPECIFIED, packet),
+            }
+        }
         if !port.forwards() {
             return refuse(cx, DropReason::BRIDGE_INGRESS_STP_STATE, packet);
         }
         let mut local = bridge.settings.promiscuous.load(Relaxed);
+        if let Some(listeners) = bridge.listeners(cx, (dst, lane), &heard, &packet) {
+            if listeners.host {
+                own.stats(cx.state.id).multicast.fetch_add(1, Relaxed);
+                local = true;
+            }
+            let copy = local.then(|| packet.copy()).flatten();
+            bridge.deliver(
+                cx,
+                Some(port),
+                (lane, &heard),
+                &listeners.ports,
+                packet,
+                out,
+            );
+            if let Some(copy) = copy {
+                bridge.snooping.count(&bridge.snooping.own, &heard, 1);
+                bridge.pass_up(cx, own, (dst, lane), copy, out);
+            }
+            return;
+        }
         if dst[0] & 1 != 0 {
             if dst != BROADCAST {
                 own.stats(cx.state.id).multicast.fetch_add(1, Relaxed);
@@ -279,8 +308,9 @@ impl Entrance {
             return;
         }
         let copy = local.then(|| packet.copy()).flatten();
-        bridge.flood(cx, Some(port), (dst, lane), packet, out);
+        bridge.flood(cx, Some(port), (dst, lane, &heard), packet, out);
         if let Some(copy) = copy {
+            bridge.snooping.count(&bridge.snooping.own, &heard, 1);
             bridge.pass_up(cx, own, (dst, lane), copy, out);
         }
     }
@@ -410,7 +440,7 @@ impl Bridge {
         &self,
         cx: &mut Cx<'_>,
         from: Option<&Port>,
-        (dst, lane): (Mac, Lane),
+        (dst, lane, heard): (Mac, Lane, &Heard),
         packet: Packet,
         out: &mut Out,
     ) {
@@ -421,11 +451,64 @@ impl Bridge {
             _ => brport::UNICAST_FLOOD,
         };
         let always = from.is_none() && dst[0] & 1 != 0;
+        let guard = cx.guard;
+        let ports = self.ports.load(guard).list.iter();
+        let ports = ports.filter(|port| always || port.has(flag));
+        self.spread(cx, from, (lane, heard), ports, packet, out);
+    }
+
+    /// Returns who gets a frame to a group; `None` means that it is flooded.
+    fn listeners(
+        &self,
+        cx: &Cx<'_>,
+        (dst, lane): (Mac, Lane),
+        heard: &Heard,
+        packet: &Packet,
+    ) -> Option<Listeners> {
+        if dst[0] & 1 == 0 || dst == BROADCAST || !self.snooping.on.load(Relaxed) {
+            return None;
+        }
+        let octets = packet.data();
+        let group = match packet.protocol {
+            ETH_P_IP => To::V4(octets.get(30..34)?.try_into().ok()?),
+            ETH_P_IPV6 => To::V6(octets.get(38..54)?.try_into().ok()?),
+            _ => To::Mac(dst),
+        };
+        self.snooping
+            .listeners(cx.guard, (lane.vid(), group), heard, cx.now)
+    }
+
+    /// Sends a frame by the ports with members or routers (`br_multicast_flood`).
+    fn deliver(
+        &self,
+        cx: &mut Cx<'_>,
+        from: Option<&Port>,
+        what: (Lane, &Heard),
+        numbers: &[u16],
+        packet: Packet,
+        out: &mut Out,
+    ) {
+        let ports = self.ports.load(cx.guard);
+        let targets = numbers.iter().filter_map(|number| ports.numbered(*number));
+        self.spread(cx, from, what, targets, packet, out);
+    }
+
+    /// Sends copies of a frame by those of some ports by which it may leave.
+    fn spread<'p>(
+        &self,
+        cx: &mut Cx<'_>,
+        from: Option<&Port>,
+        (lane, heard): (Lane, &Heard),
+        targets: impl Iterator<Item = &'p Arc<Port>>,
+        packet: Packet,
+        out: &mut Out,
+    ) {
         let mut last: Option<&Arc<Port>> = None;
-        for port in &self.ports.load(cx.guard).list {
-            if !always && !port.has(flag) || !should_deliver(cx.guard, port, from, lane) {
+        for port in targets {
+            if !should_deliver(cx.guard, port, from, lane) {
                 continue;
             }
+            self.snooping.count(&port.groups, heard, 1);
             if let Some(before) = last.replace(port) {
                 match packet.copy() {
                     Some(copy) => self.send(cx, before, lane, copy, out),
@@ -460,9 +543,24 @@ impl Bridge {
                 cx.drop(device, Place::Transmit, DropReason::NOT_SPECIFIED, packet);
                 continue;
             }
+            let mut heard = Heard::Data(false);
+            if dst[0] & 1 != 0 && dst != BROADCAST {
+                match self.hear(cx, None, lane.vid(), &packet) {
+                    Some(what) => heard = what,
+                    None => {
+                        cx.drop(device, Place::Transmit, DropReason::NOT_SPECIFIED, packet);
+                        continue;
+                    }
+                }
+                if let Some(listeners) = self.listeners(cx, (dst, lane), &heard, &packet) {
+                    let what = (lane, &heard);
+                    self.deliver(cx, None, what, &listeners.ports, packet, &mut out);
+                    continue;
+                }
+            }
             let entry = self.table.entries.get(&key(dst, lane.vid()), cx.guard);
             match entry.filter(|_| dst[0] & 1 == 0) {
-                None => self.flood(cx, None, (dst, lane), packet, &mut out),
+                None => self.flood(cx, None, (dst, lane, &heard), packet, &mut out),
                 Some(entry) => {
                     entry.touch(cx.now);
                     let port = self.ports.load(cx.guard).numbered(entry.port());

@@ -12,6 +12,7 @@ use weir_netlink::{
 use weir_sync::rcu::{Guard, Published};
 
 use super::forward::Entrance;
+use super::multicast::Counts;
 use super::stp::View;
 use super::vlan::Group;
 use super::{Bridge, Handle, refuse};
@@ -36,7 +37,8 @@ const DEFAULT_FLAGS: u32 = 1 << brport::LEARNING
     | 1 << brport::MCAST_FLOOD
     | 1 << brport::BCAST_FLOOD;
 /// The flags that are served, as attributes.
-const FLAGS: [u16; 9] = [
+const FLAGS: [u16; 10] = [
+    brport::FAST_LEAVE,
     brport::MODE,
     brport::GUARD,
     brport::PROTECT,
@@ -56,6 +58,8 @@ static POLICY: Policy = policy! {
     brport::COST => Rule::u32(),
     brport::PRIORITY => Rule::u16(),
     brport::MODE => Rule::u8(),
+    brport::FAST_LEAVE => Rule::u8(),
+    brport::MULTICAST_ROUTER => Rule::u8(),
     brport::GUARD => Rule::u8(),
     brport::PROTECT => Rule::u8(),
     brport::LOCKED => Rule::u8(),
@@ -84,6 +88,8 @@ pub struct Port {
     pub cost: AtomicU32,
     /// A request set the cost (`BR_ADMIN_COST`).
     cost_is_set: AtomicBool,
+    /// Messages about groups (`struct br_mcast_stats`).
+    pub groups: Counts,
     /// The VLANs.
     pub vlans: Published<Group>,
 }
@@ -285,7 +291,7 @@ impl Bridge {
         }
         if let Some((port, view)) = port.filter(|_| ty == rtm::NEWLINK) {
             let nest = out.nest(ifla::PROTINFO);
-            fill_attributes(port, view, out);
+            fill_attributes(port, (view, self.port_router(port.number)), out);
             out.end(nest);
         }
         let group = match port {
@@ -325,6 +331,7 @@ impl Bridge {
         }
         self.announce(stack, guard, &port, rtm::DELLINK);
         self.step(stack, guard, |step| step.remove(&port));
+        self.snoop_step(stack, guard, |step| step.remove_port(port.number));
         self.end_port_vlans(stack, guard, &port);
         self.forget_port(stack, guard, port.number);
         device.set_rx_handler(None);
@@ -373,6 +380,10 @@ impl Bridge {
                 brport::GROUP_FWD_MASK if table.u16(ty)?.unwrap_or(0) & 3 != 0 => {
                     return Err(Error::new(errno::EINVAL));
                 }
+                brport::MULTICAST_ROUTER if table.u8(ty)? > Some(3) => {
+                    return Err(Error::new(errno::EINVAL));
+                }
+                brport::MULTICAST_ROUTER => {}
                 brport::COST | brport::PRIORITY | brport::GROUP_FWD_MASK | brport::FLUSH => {}
                 ty if FLAGS.contains(&ty) => {}
                 _ => return Err(refuse("The option of the port is not served")),
@@ -396,6 +407,10 @@ impl Bridge {
             port.priority.store(priority, Relaxed);
             self.step(stack, guard, |step| step.port_priority(port));
         }
+        if let Some(to) = table.u8(brport::MULTICAST_ROUTER)? {
+            let number = port.number;
+            self.snoop_step(stack, guard, |step| step.set_port_router(number, to));
+        }
         if let Some(mask) = table.u16(brport::GROUP_FWD_MASK)? {
             port.group_forward.store(mask, Relaxed);
         }
@@ -413,7 +428,7 @@ impl Bridge {
 }
 
 /// Writes the attributes of a port (`br_port_fill_attrs`).
-fn fill_attributes(port: &Port, view: &View, out: &mut Writer) {
+fn fill_attributes(port: &Port, (view, router): (&View, u8), out: &mut Writer) {
     let flag = |out: &mut Writer, ty| out.put_u8(ty, u8::from(port.has(ty)));
     out.put_u8(brport::STATE, view.state);
     out.put_u16(brport::PRIORITY, port.priority.load(Relaxed));
@@ -460,7 +475,7 @@ fn fill_attributes(port: &Port, view: &View, out: &mut Writer) {
     for (ty, ticks) in timers.into_iter().zip(view.timers) {
         out.put_u64_pad(ty, ticks, brport::PAD);
     }
-    out.put_u8(brport::MULTICAST_ROUTER, 1);
+    out.put_u8(brport::MULTICAST_ROUTER, router);
     out.put_u32(brport::MCAST_EHT_HOSTS_LIMIT, 512);
     out.put_u32(brport::MCAST_EHT_HOSTS_CNT, 0);
 }
@@ -535,6 +550,7 @@ impl Master for Handle {
                 priority: AtomicU16::new(32),
                 cost: AtomicU32::new(cost_of(device)),
                 cost_is_set: AtomicBool::new(false),
+                groups: Counts::default(),
                 vlans: Published::new(&stack.domain, Group::default()),
             });
             if number == ports.numbers.len() {
@@ -558,6 +574,7 @@ impl Master for Handle {
         crate::ask_for_all(stack, guard, device, iff::PROMISC, true);
         crate::changed(stack, guard, ns, device, rtm::NEWLINK, iff::PROMISC);
         bridge.step(stack, guard, |step| step.add(&port));
+        bridge.snoop_step(stack, guard, |step| step.add_port(&port));
         bridge.add_local(stack, guard, port.number, (mac, 0));
         bridge.begin_port_vlans(stack, guard, &port);
         bridge.choose_address(stack, guard);
@@ -575,7 +592,8 @@ impl Master for Handle {
 
     fn fill_port(&self, stack: &Stack, guard: &Guard, port: &Arc<Device>, out: &mut Writer) {
         if let Some(port) = self.0.ports.load(guard).of(port) {
-            fill_attributes(port, &self.0.stp_view(stack, port), out);
+            let view = self.0.stp_view(stack, port);
+            fill_attributes(port, (&view, self.0.port_router(port.number)), out);
         }
     }
 

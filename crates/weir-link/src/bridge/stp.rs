@@ -252,6 +252,8 @@ pub enum Effect {
     Announce(Arc<Port>, View),
     /// The learned addresses of a port are forgotten.
     Flush(u16),
+    /// The groups behind a port are snooped, or forgotten.
+    Snoop(u16, bool),
     /// Some port forwards, or none.
     Carrier(bool),
     /// Addresses age after another time: whether the topology changes, and the forward delay in ns.
@@ -532,6 +534,14 @@ impl Step<'_> {
                 self.block(at);
             }
             live |= self.state(at) == state::FORWARDING;
+            if self.state(at) != state::BLOCKING {
+                let number = self
+                    .stp
+                    .members
+                    .get(at)
+                    .map_or(0, |member| member.port.number);
+                self.out.push(Effect::Snoop(number, true));
+            }
         }
         self.out.push(Effect::Carrier(live));
     }
@@ -615,6 +625,7 @@ impl Step<'_> {
             (member.message_age, member.forward_delay, member.hold) = (None, None, None);
         }
         self.out.push(Effect::Flush(port.number));
+        self.out.push(Effect::Snoop(port.number, false));
         self.settle(was_root);
     }
 

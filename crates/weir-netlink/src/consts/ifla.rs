@@ -207,6 +207,30 @@ pub mod brport {
     pub const MAX: u16 = 39;
 }
 
+/// Groups of bridges (`MDBA_*`, `MDBE_*`).
+pub mod mdb {
+    pub const MDB: u16 = 1;
+    pub const ROUTER: u16 = 2;
+    pub const ENTRY: u16 = 1;
+    pub const ENTRY_INFO: u16 = 1;
+    pub const EATTR_TIMER: u16 = 1;
+    pub const EATTR_SRC_LIST: u16 = 2;
+    pub const EATTR_GROUP_MODE: u16 = 3;
+    pub const EATTR_SOURCE: u16 = 4;
+    pub const EATTR_RTPROT: u16 = 5;
+    pub const ROUTER_PORT: u16 = 1;
+    pub const ROUTER_TIMER: u16 = 1;
+    pub const ROUTER_TYPE: u16 = 2;
+    pub const ROUTER_INET_TIMER: u16 = 3;
+    pub const ROUTER_INET6_TIMER: u16 = 4;
+    pub const ROUTER_VID: u16 = 5;
+    pub const SET_ENTRY: u16 = 1;
+    pub const SET_ENTRY_ATTRS: u16 = 2;
+    pub const SET_ENTRY_MAX: u16 = 2;
+    pub const ATTR_SOURCE: u16 = 1;
+    pub const ATTR_MAX: u16 = 1;
+}
+
 /// `bond` data.
 pub mod bond {
     pub const UNSPEC: u16 = 0;

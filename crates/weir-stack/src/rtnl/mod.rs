@@ -27,6 +27,7 @@ pub mod class;
 pub mod fdb;
 pub mod filter;
 pub mod link;
+pub mod mdb;
 pub mod neighbour;
 pub mod neighbour_table;
 pub mod netconf;
@@ -43,6 +44,7 @@ static FAMILIES: &[&[Handler]] = &[
     address::HANDLERS,
     address_label::HANDLERS,
     link::HANDLERS,
+    mdb::HANDLERS,
     neighbour::HANDLERS,
     neighbour_table::HANDLERS,
     netconf::HANDLERS,

@@ -44,11 +44,6 @@ const SENTENCES: &[(u16, u16, &str)] = &[
     ),
     (rtm::GETDCB, rtm::SETDCB, "Weir has no data center bridging"),
     (
-        rtm::NEWMDB,
-        rtm::GETMDB,
-        "Bridges do not snoop multicast groups",
-    ),
-    (
         rtm::NEWSTATS,
         rtm::SETSTATS,
         "Statistics are served in dumps (RTM_GETSTATS with NLM_F_DUMP) and are part of links",

@@ -12,8 +12,8 @@ A script configures a bridge with the ports p1 to p4. Its comments name the fram
 A tag is the four octets on the wire, in hexadecimal. Without a type, the frame has ethertype 88b5 and its number as
 data. A line of NAME.txt is the number of the frame after which another one left, the port, and what left.
 
-In a script with the comment `# set`, equal BPDUs between two arrivals are one line, frames after the last arrival do not
-count, and the age in a configuration BPDU is 0 or 1: BPDUs leave by timers. With `# data`, BPDUs do not count.
+In a script with the comment `# set`, equal BPDUs and queries between two arrivals are one line, frames after the last arrival do not
+count, and the age in a configuration BPDU is 0 or 1: they leave by timers. With `# data`, BPDUs do not count.
 """
 import os, select, socket, struct, subprocess, sys, time
 
@@ -72,7 +72,7 @@ def settle(lines, last):
             return frame[:88] + "0001" + frame[92:]
         return frame
     lines = [(number, port, aged(frame)) for number, port, frame in lines if number < last]
-    bpdus = {line for line in lines if line[2].startswith("0180c2000000")}
+    bpdus = {line for line in lines if line[2].startswith(("0180c2000000", "01005e000001"))}
     return list(bpdus) + [line for line in lines if line not in bpdus]
 
 
@@ -108,9 +108,11 @@ def record(name):
         lines += heard
     for port in PORTS:
         subprocess.run(["ip", "link", "del", port], check=True)
-    for bridge in os.listdir("/sys/class/net"):
-        if bridge.startswith("br"):
-            subprocess.run(["ip", "link", "del", bridge], check=True)
+    shown = subprocess.run(["ip", "-br", "link", "show", "type", "bridge"], check=True, capture_output=True)
+    for line in shown.stdout.decode().splitlines():
+        subprocess.run(["ip", "link", "del", line.split()[0]], check=True)
+    # Weir's host does not answer queries.
+    lines = [line for line in lines if not line[2].startswith("01005e00006a")]
     if "# set\n" in open(script):
         lines = settle(lines, len(todo) - 1)
     if "# data\n" in open(script):

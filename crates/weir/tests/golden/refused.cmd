@@ -2,7 +2,7 @@
 ip link add d0 type dummy
 ip link add d1 type dummy
 ip link add br0 type bridge nf_call_iptables 1
-ip link add br0 type bridge mcast_snooping 1
+ip link add br0 type bridge mcast_igmp_version 3
 ip link add bond0 type bond
 ip link add x0 type vxlan id 5 dstport 4789 group 239.1.1.1 dev d0
 ip link add x0 type vxlan id 5 dstport 4789 proxy

@@ -69,6 +69,9 @@ impl Bridge {
                 self.announce_as((stack, guard), &port, &view, rtm::NEWLINK);
             }
             Effect::Flush(number) => self.flush(stack, guard, Some(number)),
+            Effect::Snoop(number, on) => {
+                self.snoop_step(stack, guard, |step| step.toggle_port(number, on));
+            }
             Effect::Carrier(live) => self.set_carrier(stack, guard, live),
             Effect::Ageing(change, delay) => {
                 self.settings.set_change(change.then_some(delay));

@@ -210,8 +210,8 @@ impl Bridge {
             parts.push(Writer::new());
         }
         if let Some(out) = parts.last_mut() {
-            // Nothing is snooped (`struct br_mcast_stats`).
-            out.put(bridge_xstats::MCAST, &[0; 240]);
+            let port = port.map(|port| &**port);
+            out.put(bridge_xstats::MCAST, &self.multicast_octets(port));
             if let Some(port) = port {
                 // `struct bridge_stp_xstats`
                 let counts = self.stp.lock().view(port, 0).counts;

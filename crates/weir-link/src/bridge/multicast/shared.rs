@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the data path of a bridge reads about groups, without a lock, and the counters.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use weir_sync::hash::RcuHash;
+use weir_sync::rcu::{Domain, Guard, Published};
+
+use super::message::Heard;
+use super::{Family, Group, Key, Listeners, router};
+
+/// `struct br_mcast_stats`
+pub struct Counts([AtomicU64; 30]);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; 30])
+    }
+}
+
+impl Counts {
+    fn add(&self, at: usize) {
+        if let Some(counter) = self.0.get(at) {
+            counter.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Returns the attribute's octets.
+    pub fn octets(&self) -> Vec<u8> {
+        let values = self.0.iter().map(|counter| counter.load(Relaxed));
+        values.flat_map(u64::to_ne_bytes).collect()
+    }
+}
+
+/// What the data path reads.
+pub struct Shared {
+    /// `MCAST_SNOOPING`
+    pub on: AtomicBool,
+    /// `MCAST_QUERIER`
+    pub(super) querier: AtomicBool,
+    /// `MCAST_ROUTER` of the bridge itself.
+    pub(super) router: AtomicU8,
+    /// `MCAST_STATS_ENABLED`
+    pub(super) counts: AtomicBool,
+    /// The bridge has an IPv6 address from which to ask.
+    pub(super) has_ipv6: AtomicBool,
+    /// By family: until when another querier is known, a new one waits, a router is at the bridge itself.
+    pub(super) others: [AtomicU64; 2],
+    pub(super) delays: [AtomicU64; 2],
+    pub(super) local_routers: [AtomicU64; 2],
+    /// Who listens to a group.
+    pub(super) table: RcuHash<Key, Listeners>,
+    /// By family: the numbers of the ports that lead to routers.
+    pub(super) routers: [Published<Vec<u16>>; 2],
+    /// The counters of the bridge itself.
+    pub own: Counts,
+}
+
+impl Shared {
+    /// Returns the state of a new bridge, which snoops.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            on: AtomicBool::new(true),
+            querier: AtomicBool::new(false),
+            router: AtomicU8::new(router::QUERY),
+            counts: AtomicBool::new(false),
+            has_ipv6: AtomicBool::new(true),
+            others: Default::default(),
+            delays: Default::default(),
+            local_routers: Default::default(),
+            table: RcuHash::new(domain),
+            routers: [(), ()].map(|()| Published::new(domain, Vec::new())),
+            own: Counts::default(),
+        }
+    }
+
+    /// Returns whether somebody asks hosts for their groups, so that silence means something
+    /// (`br_multicast_querier_exists`).
+    fn has_querier(&self, family: Option<Family>, is_listed: bool, now: u64) -> bool {
+        let Some(family) = family else {
+            return is_listed;
+        };
+        let at = family as usize;
+        let own =
+            self.querier.load(Relaxed) && (family == Family::V4 || self.has_ipv6.load(Relaxed));
+        self.delays[at].load(Relaxed) <= now && (own || self.others[at].load(Relaxed) > now)
+    }
+
+    /// Returns whether a router is at the bridge itself (`br_multicast_is_router`).
+    fn is_router(&self, family: Option<Family>, now: u64) -> bool {
+        match self.router.load(Relaxed) {
+            router::PERMANENT => true,
+            router::QUERY => {
+                family.is_some_and(|family| self.local_routers[family as usize].load(Relaxed) > now)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the ports that get a frame to a group, and whether the host does; `None` means that it is flooded.
+    pub fn listeners(
+        &self,
+        guard: &Guard,
+        (vid, group): (u16, Group),
+        heard: &Heard,
+        now: u64,
+    ) -> Option<Listeners> {
+        if !self.on.load(Relaxed) {
+            return None;
+        }
+        let key = Key {
+            vid,
+            group,
+            source: None,
+        };
+        let listed = match heard.is_message() {
+            true => None,
+            false => self.table.get(&key, guard),
+        };
+        let family = group.family();
+        let is_for_few = listed.is_some() || heard.is_for_routers();
+        if !is_for_few || !self.has_querier(family, listed.is_some(), now) {
+            return None;
+        }
+        // Linux takes the IPv4 routers for what is not IPv6.
+        let routers = self.routers[family.unwrap_or(Family::V4) as usize].load(guard);
+        let mut ports = listed.map_or_else(Vec::new, |listed| listed.ports.clone());
+        let missing = routers.iter().filter(|number| !ports.contains(number));
+        let missing: Vec<u16> = missing.copied().collect();
+        ports.extend(missing);
+        Some(Listeners {
+            ports,
+            host: listed.is_some_and(|listed| listed.host) || self.is_router(family, now),
+        })
+    }
+
+    /// Counts a message of a port, or of the bridge itself. `sent` is 1 if it was sent.
+    pub fn count(&self, counts: &Counts, heard: &Heard, sent: usize) {
+        if let Some(counter) = heard.counter()
+            && self.counts.load(Relaxed)
+        {
+            counts.add(counter + sent);
+        }
+    }
+
+    /// Counts a damaged message.
+    pub(super) fn count_bad(&self, counts: &Counts, family: Family) {
+        if self.counts.load(Relaxed) {
+            counts.add([14, 25][family as usize]);
+        }
+    }
+}
