@@ -263,6 +263,8 @@ pub struct Device {
     rx_handler: PublishedOption<Arc<dyn RxHandler>>,
     /// The device of which this one is a port (`netdev_master_upper_dev_get`).
     master: PublishedOption<Arc<Device>>,
+    /// See [`Device::l3_table`].
+    l3_table: AtomicU32,
     /// The VLAN devices on top of this one, as (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device).
     /// Changes hold the namespace's link lock.
     vlans: PublishedOption<Vec<(u16, u16, Arc<Device>)>>,
@@ -368,6 +370,7 @@ impl Device {
             wire: PublishedOption::new(domain, None),
             rx_handler: PublishedOption::new(domain, None),
             master: PublishedOption::new(domain, None),
+            l3_table: AtomicU32::new(0),
             vlans: PublishedOption::new(domain, None),
             parts,
             tc: weir_tc::DeviceTc::new(domain),
@@ -830,6 +833,45 @@ impl Device {
     /// lock of its ports.
     pub fn set_master(&self, master: Option<Arc<Device>>) {
         self.master.replace(master);
+    }
+
+    /// Returns the routing table of the device's L3 domain: its own table if it is a VRF, that of its VRF if it
+    /// is a port of one, and otherwise 0 (`l3mdev_fib_table`).
+    #[inline]
+    pub fn l3_table(&self) -> u32 {
+        self.l3_table.load(Relaxed)
+    }
+
+    /// Sets the table of the device's L3 domain. The kind of the VRF calls this.
+    pub fn set_l3_table(&self, table: u32) {
+        self.l3_table.store(table, Relaxed);
+    }
+
+    /// Returns the VRF of a port, or the device itself if it is a VRF (`l3mdev_master_dev_rcu`).
+    #[inline]
+    pub fn l3_master<'g>(self: &'g Arc<Self>, guard: &'g Guard) -> Option<&'g Arc<Self>> {
+        if self.l3_table() == 0 {
+            return None;
+        }
+        // The master of a VRF's port is the VRF. A VRF has no master.
+        Some(self.master(guard).unwrap_or(self))
+    }
+
+    /// Returns the index of [`l3_master`](Self::l3_master), or 0 if there is none
+    /// (`l3mdev_master_ifindex_rcu`).
+    #[inline]
+    pub fn l3_master_index(&self, guard: &Guard) -> u32 {
+        if self.l3_table() == 0 {
+            return 0;
+        }
+        self.master(guard)
+            .map_or(self.ifindex(), |master| master.ifindex())
+    }
+
+    /// Returns whether the device is a VRF (`netif_is_l3_master`).
+    #[inline]
+    pub fn is_l3_master(&self) -> bool {
+        self.l3_table() != 0 && self.link.is_l3_master()
     }
 
     /// Returns the observers of the device.

@@ -273,6 +273,11 @@ pub trait Link: Send + Sync {
         None
     }
 
+    /// Returns whether the device is a VRF (`IFF_L3MDEV_MASTER`).
+    fn is_l3_master(&self) -> bool {
+        false
+    }
+
     /// Returns the operations on ports, if the device can have ports (`ndo_add_slave`).
     fn master(&self) -> Option<&dyn Master> {
         None

@@ -182,6 +182,8 @@ pub enum Event {
     State,
     /// The name changed (`NETDEV_CHANGENAME`).
     Renamed,
+    /// The device joins or leaves a VRF, and still has the routes of its old table (`NETDEV_CHANGEUPPER`).
+    L3Master,
     /// The link-layer address changed (`NETDEV_CHANGEADDR`).
     Address,
     /// The MTU changed (`NETDEV_CHANGEMTU`).

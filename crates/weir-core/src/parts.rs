@@ -16,7 +16,7 @@
 //! | 4 | netdevsim's bus | IPv6 | SNMP counters |
 //! | 5 | | UDP ports | |
 //! | 6 | sequence of ethtool notifications | VXLAN | |
-//! | 7 | | SNMP counters | |
+//! | 7 | listeners of rules | SNMP counters | |
 #![allow(unsafe_code)] // the value behind a key has the key's type
 
 use std::any::Any;

@@ -16,6 +16,7 @@ pub mod fragments;
 pub mod icmp_limit;
 pub mod ipv4;
 pub mod ipv6;
+pub mod l3mdev;
 pub mod listen;
 pub mod mib;
 pub mod neigh;

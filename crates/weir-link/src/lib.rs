@@ -20,6 +20,7 @@ pub mod macvlan;
 pub mod netdevsim;
 pub mod veth;
 pub mod vlan;
+pub mod vrf;
 pub mod vxlan;
 
 use weir_core::{
@@ -42,6 +43,7 @@ pub static KINDS: &[&Kind] = &[
     &netdevsim::KIND,
     &veth::KIND,
     &vlan::KIND,
+    &vrf::KIND,
     &vxlan::KIND,
 ];
 

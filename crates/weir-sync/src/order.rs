@@ -66,6 +66,7 @@ classes! {
         Neighbour = "a neighbour",
         Forwarding = "the forwarding table of a device",
         BridgePorts = "the ports of a bridge",
+        VrfPorts = "the ports of a VRF",
         Ports = "the UDP ports of VXLAN in a namespace",
         Tunnels = "the VXLAN devices of a namespace",
         VlanSettings = "the settings of a VLAN device",

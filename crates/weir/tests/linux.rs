@@ -160,6 +160,12 @@ fn macvlan() {
     }
 }
 
+/// VRFs: rules, ports, and where the routes of ports are.
+#[test]
+fn vrf() {
+    same_as_linux("vrf");
+}
+
 #[test]
 fn vxlan() {
     same_as_linux("vxlan");

@@ -76,10 +76,10 @@ impl<D: RouteDevice> Family<u32, D> {
         let unicast = kind == rta::rtn::UNICAST;
         let local = kind == rta::rtn::LOCAL;
         RouteConfig {
-            table: if unicast {
-                rta::table::MAIN
-            } else {
-                rta::table::LOCAL
+            table: match device.l3_table() {
+                0 if unicast => rta::table::MAIN,
+                0 => rta::table::LOCAL,
+                own => own,
             },
             dst,
             dst_len,
@@ -215,9 +215,9 @@ impl<D: RouteDevice> Family<u32, D> {
             drop_route(rta::rtn::LOCAL, address.local.into(), 32, prim);
             let guard = self.domain.pin();
             let stays = promoted.is_some()
-                || self.address_type(address.local, rta::table::LOCAL, &guard) == rta::rtn::LOCAL;
+                || self.address_type_on(device, address.local, &guard) == rta::rtn::LOCAL;
             if !stays {
-                let gone = self.address_lost(address.local).into_iter();
+                let gone = self.address_lost(device, address.local).into_iter();
                 events.extend(gone.map(|route| Event {
                     new: false,
                     flags: 0,
@@ -317,9 +317,24 @@ impl Needed {
 /// The metric of routes that addresses create (`IP6_RT_PRIO_ADDRCONF`).
 pub const METRIC_ADDRCONF: u32 = 256;
 
-fn kernel6(kind: u8, table: u32, dst: Ipv6Addr, dst_len: u8, ifindex: u32) -> RouteConfig<u128> {
+/// Returns the table of a device's routes: that of its L3 domain, or else `table`.
+fn table_of<D: RouteDevice>(device: &D, table: u32) -> u32 {
+    match device.l3_table() {
+        0 => table,
+        own => own,
+    }
+}
+
+fn kernel6<D: RouteDevice>(
+    kind: u8,
+    table: u32,
+    dst: Ipv6Addr,
+    dst_len: u8,
+    device: &D,
+) -> RouteConfig<u128> {
+    let ifindex = device.ifindex();
     RouteConfig {
-        table,
+        table: table_of(device, table),
         dst: dst.into(),
         dst_len,
         protocol: rta::prot::KERNEL,
@@ -334,23 +349,23 @@ fn kernel6(kind: u8, table: u32, dst: Ipv6Addr, dst_len: u8, ifindex: u32) -> Ro
 }
 
 /// Builds the route to one of our own IPv6 addresses, or to an anycast address if `anycast` is set.
-pub fn local6(address: Ipv6Addr, ifindex: u32, anycast: bool) -> RouteConfig<u128> {
+pub fn local6<D: RouteDevice>(address: Ipv6Addr, device: &D, anycast: bool) -> RouteConfig<u128> {
     let kind = if anycast {
         rta::rtn::ANYCAST
     } else {
         rta::rtn::LOCAL
     };
-    let mut config = kernel6(kind, rta::table::LOCAL, address, 128, ifindex);
+    let mut config = kernel6(kind, rta::table::LOCAL, address, 128, device);
     config.ignore_down = true;
     config
 }
 
 /// Builds the route to the prefix of an IPv6 address. A metric of 0 stands for the default, 256.
 /// `expires` is a time of the stack's clock in nanoseconds.
-pub fn prefix6(
+pub fn prefix6<D: RouteDevice>(
     prefix: Ipv6Addr,
     prefix_len: u8,
-    ifindex: u32,
+    device: &D,
     metric: u32,
     expires: Option<u64>,
 ) -> RouteConfig<u128> {
@@ -359,7 +374,7 @@ pub fn prefix6(
         rta::table::MAIN,
         prefix,
         prefix_len,
-        ifindex,
+        device,
     );
     config.priority = if metric == 0 { METRIC_ADDRCONF } else { metric };
     config.expires = expires;
@@ -367,9 +382,9 @@ pub fn prefix6(
 }
 
 /// Builds the multicast route that every device has while it is up.
-pub fn multicast6(ifindex: u32) -> RouteConfig<u128> {
+pub fn multicast6<D: RouteDevice>(device: &D) -> RouteConfig<u128> {
     let groups = Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0);
-    let mut config = kernel6(rta::rtn::MULTICAST, rta::table::LOCAL, groups, 8, ifindex);
+    let mut config = kernel6(rta::rtn::MULTICAST, rta::table::LOCAL, groups, 8, device);
     config.priority = METRIC_ADDRCONF;
     config
 }

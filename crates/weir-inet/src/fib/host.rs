@@ -4,11 +4,13 @@
 
 use std::sync::Arc;
 
+use weir_netlink::Error;
 use weir_sync::rcu::Guard;
 
 use super::route::Event;
+use super::rule::{Entry, Rule};
 use super::sync::Loss;
-use super::{Address, Events, Fib, FibHost, RouteDevice};
+use super::{Address, Events, Family, Fib, FibHost, RouteDevice};
 use crate::device::Device;
 use crate::layers::{self, Module, Site};
 use crate::namespace::Namespace;
@@ -39,6 +41,67 @@ fn device_event(site: &Site<'_>, event: layers::Event) {
             rules_attach(ns, &site.device.name(), ifindex);
         }
         _ => {}
+    }
+}
+
+/// A rule of either family.
+#[derive(Clone, Copy)]
+pub enum AnyRule<'a> {
+    /// IPv4's
+    V4(&'a Entry<u32>),
+    /// IPv6's
+    V6(&'a Entry<u128>),
+}
+
+/// Hears of a rule that came without a request.
+pub type HearRule = fn(&Stack, &Namespace, AnyRule<'_>);
+
+static RULE_LISTENERS: Key<Vec<HearRule>, 7> = Key::new();
+
+/// Has `hear` called for rules that no request made.
+pub fn listen_rules(parts: &mut StackParts, hear: HearRule) {
+    parts.get_mut(&RULE_LISTENERS).push(hear);
+}
+
+/// The priority of the rules that come with the first VRF (`VRF_FIB_RULE_PREF`).
+const L3MDEV_PRIORITY: u32 = 1000;
+
+/// Adds the rules of both families that look up packets of a VRF in its table (`vrf_add_fib_rules`).
+pub fn add_l3mdev_rules(stack: &Stack, ns: &Namespace) {
+    let tell = |rule: AnyRule<'_>| {
+        for hear in stack.parts.find(&RULE_LISTENERS).into_iter().flatten() {
+            hear(stack, ns, rule);
+        }
+    };
+    let fib = ns.fib();
+    // A rule that exists already stays.
+    if let Ok(entry) = l3mdev_rule(&fib.v4) {
+        tell(AnyRule::V4(&entry));
+    }
+    if let Ok(entry) = l3mdev_rule(&fib.v6) {
+        tell(AnyRule::V6(&entry));
+    }
+}
+
+fn l3mdev_rule<K: Address>(family: &Family<K, Arc<Device>>) -> Result<Entry<K>, Error> {
+    let mut rule = Rule::lookup(L3MDEV_PRIORITY, 0);
+    (rule.l3mdev, rule.protocol) = (true, weir_netlink::rta::prot::KERNEL);
+    let flags = weir_netlink::nlm::F_EXCL;
+    family
+        .rules()
+        .add(rule, Some(L3MDEV_PRIORITY), None, flags, |_| None)
+}
+
+/// Returns the table of the L3 domain of an outgoing device, given by its index (0: any), and the index that routes
+/// must have (`l3mdev_update_flow`).
+#[inline]
+pub fn l3_output(ns: &Namespace, oif: u32, guard: &Guard) -> (u32, u32) {
+    match oif {
+        0 => (0, 0),
+        oif => match ns.device(oif, guard) {
+            None => (0, oif),
+            device => super::l3_output(device),
+        },
     }
 }
 
@@ -92,6 +155,12 @@ impl RouteDevice for Arc<Device> {
     }
     fn ipv6_disabled(&self) -> bool {
         self.conf().ipv6.on(Ipv6Conf::DisableIpv6)
+    }
+    fn l3_table(&self) -> u32 {
+        Device::l3_table(self)
+    }
+    fn is_l3_master(&self) -> bool {
+        Device::is_l3_master(self)
     }
 }
 

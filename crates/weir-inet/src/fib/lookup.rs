@@ -50,6 +50,8 @@ pub struct Flow<K> {
     pub dport: u16,
     /// The key of the tunnel the packet was received from, or 0 if there is none.
     pub tunnel: u64,
+    /// The table of the L3 domain, for `l3mdev` rules, or 0 if there is none (`flowi_l3mdev`).
+    pub l3_table: u32,
     /// The user id of the sender, or 0 for packets that no socket sent.
     pub uid: u32,
     /// The stack clock's time in nanoseconds, for IPv6 routes that expire. With 0, no route counts
@@ -71,6 +73,7 @@ impl<K: Address> Default for Flow<K> {
             sport: 0,
             dport: 0,
             tunnel: 0,
+            l3_table: 0,
             uid: 0,
             now: 0,
         }

@@ -43,7 +43,7 @@ use std::sync::Arc;
 use weir_netlink::{Error, af};
 use weir_netlink::{errno, rta};
 use weir_sync::order::{self, Mutex};
-use weir_sync::primitive::atomic::{AtomicU32, Ordering::Relaxed};
+use weir_sync::primitive::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use weir_sync::rcu::{Domain, Guard, Published};
 use weir_sync::small_map::SmallMap;
 
@@ -68,6 +68,24 @@ pub trait RouteDevice: Clone + Send + Sync + std::fmt::Debug + 'static {
     fn ignores_linkdown(&self, ipv6: bool) -> bool;
     /// Returns `net.ipv6.conf.DEV.disable_ipv6`.
     fn ipv6_disabled(&self) -> bool;
+    /// Returns the table of the device's L3 domain, or 0 (`l3mdev_fib_table`).
+    fn l3_table(&self) -> u32 {
+        0
+    }
+    /// Returns whether the device is a VRF (`netif_is_l3_master`).
+    fn is_l3_master(&self) -> bool {
+        false
+    }
+}
+
+/// Returns the table of the L3 domain that a look-up for an outgoing device is made in (0: none), and the device
+/// that routes must have (0: any). A VRF as the device only chooses its table (`l3mdev_update_flow`).
+pub fn l3_output<D: RouteDevice>(device: Option<&D>) -> (u32, u32) {
+    match device {
+        None => (0, 0),
+        Some(device) if device.is_l3_master() => (device.l3_table(), 0),
+        Some(device) => (device.l3_table(), device.ifindex()),
+    }
 }
 
 /// The queries that validation makes to the rest of the namespace.
@@ -171,6 +189,17 @@ pub struct Fib<D: RouteDevice> {
     pub v4: Family<u32, D>,
     /// IPv6.
     pub v6: Family<u128, D>,
+    /// What the namespace's VRFs have in common.
+    pub vrf: VrfState,
+}
+
+/// The state that VRFs share in a namespace (`struct netns_vrf`).
+#[derive(Debug, Default)]
+pub struct VrfState {
+    /// The first VRF has added the rules.
+    pub has_rules: AtomicBool,
+    /// `net.vrf.strict_mode`
+    pub strict: AtomicBool,
 }
 
 impl<D: RouteDevice> Fib<D> {
@@ -179,6 +208,7 @@ impl<D: RouteDevice> Fib<D> {
         let fib = Self {
             v4: Family::new(domain),
             v6: Family::new(domain),
+            vrf: VrfState::default(),
         };
         // IPv6 creates these two together with the namespace (`fib6_tables_init`).
         fib.v6.make_table(rta::table::MAIN);

@@ -6,7 +6,7 @@
 //! default rules (0 local, 32766 main, and for IPv4 32767 default) are then implied, and lookups
 //! take the fast path.
 //!
-//! Not implemented, and rejected by the netlink handler: `l3mdev`, realms.
+//! Not implemented, and rejected by the netlink handler: realms.
 
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub struct Rule<K> {
     pub action: u8,
     /// The table to look up, for the lookup action.
     pub table: u32,
+    /// `FRA_L3MDEV`: look up the table of the flow's L3 domain.
+    pub l3mdev: bool,
     /// The `FIB_RULE_*` flags as given (invert).
     pub flags: u32,
     /// The source prefix. Bits past its length are stored for display only.
@@ -99,6 +101,7 @@ impl<K: Address> Rule<K> {
             priority,
             action: fra::act::TO_TBL,
             table,
+            l3mdev: false,
             flags: 0,
             src: K::ZERO,
             src_len: 0,
@@ -154,6 +157,7 @@ impl<K: Address> Rule<K> {
             && (request.sport.is_none() || self.sport == request.sport)
             && (request.dport.is_none() || self.dport == request.dport)
             && (request.tunnel == 0 || self.tunnel == request.tunnel)
+            && (!request.l3mdev || self.l3mdev)
             && (request.uids.is_none() || self.uids == request.uids)
             && self.selects_as(request)
     }
@@ -182,6 +186,7 @@ impl<K: Address> Rule<K> {
             && self.sport == other.sport
             && self.dport == other.dport
             && self.tunnel == other.tunnel
+            && self.l3mdev == other.l3mdev
             && self.uids == other.uids
             && self.selects_as(other)
     }
@@ -256,6 +261,7 @@ impl<K: Address> Entry<K> {
             && within(rule.sport, flow.sport)
             && within(rule.dport, flow.dport)
             && (rule.tunnel == 0 || rule.tunnel == flow.tunnel)
+            && (!rule.l3mdev || flow.l3_table != 0)
             && rule
                 .uids
                 .is_none_or(|(first, last)| (first..=last).contains(&flow.uid));
@@ -310,7 +316,11 @@ impl<K: Address> RuleList<K> {
                 fra::act::GOTO => next = entry.target.unwrap_or(next),
                 fra::act::NOP => {}
                 fra::act::TO_TBL => {
-                    let Some(table) = family.table(entry.rule.table, guard) else {
+                    let id = match entry.rule.l3mdev {
+                        true => flow.l3_table,
+                        false => entry.rule.table,
+                    };
+                    let Some(table) = family.table(id, guard) else {
                         continue;
                     };
                     match table.lookup(flow, flags, guard) {

@@ -399,12 +399,12 @@ impl<D: RouteDevice> Family<u32, D> {
             if !device.is_up() {
                 return Err(Error::msg(errno::ENETDOWN, "Nexthop device is not up"));
             }
-            if self.address_type(gateway, rta::table::LOCAL, guard) != rta::rtn::UNICAST {
+            if self.address_type_on(&device, gateway, guard) != rta::rtn::UNICAST {
                 return invalid("Nexthop has invalid gateway");
             }
             return Ok((device, rta::scope::LINK));
         }
-        let flow = Flow {
+        let own_flow = Flow {
             dst: gateway.into(),
             oif: hop.oif,
             iif: LOOPBACK,
@@ -419,9 +419,22 @@ impl<D: RouteDevice> Family<u32, D> {
             0 | rta::table::MAIN => None,
             id => self.table(id, guard),
         };
-        let found = match own.map(|table| table.lookup(&flow, flags, guard)) {
+        let found = match own.map(|table| table.lookup(&own_flow, flags, guard)) {
             Some(Ok(found)) => Ok(found),
-            _ => self.lookup(&flow, flags, guard),
+            _ => {
+                let (l3_table, oif) = match hop.oif {
+                    0 => (0, 0),
+                    oif => host
+                        .device(oif)
+                        .map_or((0, oif), |device| super::l3_output(Some(&device))),
+                };
+                let flow = Flow {
+                    l3_table,
+                    oif,
+                    ..own_flow
+                };
+                self.lookup(&flow, flags, guard)
+            }
         };
         let found = found.map_err(|errno| Error::msg(errno, "Nexthop has invalid gateway"))?;
         let info = found.info;
@@ -435,6 +448,16 @@ impl<D: RouteDevice> Family<u32, D> {
             return Err(Error::new(errno::ENETDOWN));
         }
         Ok((device, info.spec.scope))
+    }
+
+    /// Returns the type of an address as seen from the table of a device's own addresses
+    /// (`inet_addr_type_dev_table`).
+    pub fn address_type_on(&self, device: &D, address: Ipv4Addr, guard: &Guard) -> u8 {
+        let table = match device.l3_table() {
+            0 => rta::table::LOCAL,
+            own => own,
+        };
+        self.address_type(address, table, guard)
     }
 
     /// Returns the type of an address in this namespace, as seen from one table

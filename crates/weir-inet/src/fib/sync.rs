@@ -120,10 +120,14 @@ impl<D: RouteDevice> Family<u32, D> {
     }
 
     /// Removes and returns the routes that prefer a deleted address as source.
-    pub fn address_lost(&self, address: Ipv4Addr) -> Vec<Route<u32, D>> {
+    pub fn address_lost(&self, device: &D, address: Ipv4Addr) -> Vec<Route<u32, D>> {
+        let table = match device.l3_table() {
+            0 => rta::table::MAIN,
+            own => own,
+        };
         let mut found = false;
         self.each_info(|info| {
-            if info.spec.prefsrc == Some(address.into()) && info.spec.table == rta::table::MAIN {
+            if info.spec.prefsrc == Some(address.into()) && info.spec.table == table {
                 info.set(flag::DEAD);
                 found = true;
             }

@@ -366,7 +366,11 @@ impl<D: RouteDevice> Family<u128, D> {
     /// Returns whether an address is one of ours: a link-local one on this device, any other on any
     /// device (`ipv6_chk_addr`). Every address has a kernel route in the local table.
     pub fn is_ours(&self, address: Ipv6Addr, device: &D, guard: &Guard) -> bool {
-        let local = self.table(rta::table::LOCAL, guard);
+        let own = match device.l3_table() {
+            0 => rta::table::LOCAL,
+            own => own,
+        };
+        let local = self.table(own, guard);
         let leaf = local.and_then(|table| table.lpm.get(address.into(), 128, guard));
         let scoped = address.is_unicast_link_local();
         leaf.into_iter().flat_map(|leaf| leaf.iter()).any(|alias| {
@@ -459,6 +463,12 @@ impl<D: RouteDevice> Family<u128, D> {
         let strict = LookupFlags {
             iface: true,
             ..LookupFlags::default()
+        };
+        let (l3_table, oif) = super::l3_output(device);
+        let flow = Flow {
+            l3_table,
+            oif,
+            ..flow
         };
         match self.lookup(&flow, strict, guard) {
             Ok(found) if direct(found.hop) => Ok(found.hop.device.clone()),

@@ -116,7 +116,7 @@ fn process(
     if sip.is_unspecified() {
         // The sender is probing whether an address is free (RFC 5227).
         if op == ARPOP_REQUEST
-            && route::address_type(ns, tip, guard) == rta::rtn::LOCAL
+            && route::address_type_on(ns, device, tip, guard) == rta::rtn::LOCAL
             && !is_ignored(ns, device, sip, tip, guard)
         {
             answer(cx, device, message);
@@ -226,7 +226,7 @@ fn update(
     if entry.is_none() && !accepts {
         return;
     }
-    let unicast = || own_type(ns, sip, guard) == rta::rtn::UNICAST;
+    let unicast = || own_type(ns, device, sip, guard) == rta::rtn::UNICAST;
     // A gratuitous reply has its own hardware address as target.
     let gratuitous =
         sip == message.tip && (op != ARPOP_REPLY || message.tha == message.sha) && unicast();
@@ -249,8 +249,8 @@ fn update(
 }
 
 /// Returns the `RTN_*` type of an address (`inet_addr_type_dev_table`).
-fn own_type(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> u8 {
-    route::address_type(ns, address, guard)
+fn own_type(ns: &Namespace, device: &Arc<Device>, address: Ipv4Addr, guard: &Guard) -> u8 {
+    route::address_type_on(ns, device, address, guard)
 }
 
 /// Returns whether `arp_ignore` suppresses the reply.
@@ -288,7 +288,7 @@ fn is_filtered(
         mark: 0,
         proto: 0,
     };
-    let route = route::output(ns, &wanted, guard);
+    let route = route::output_by(ns, &wanted, device.l3_master_index(guard), guard);
     !route.is_ok_and(|route| Arc::ptr_eq(route.hop.device, device))
 }
 
@@ -360,7 +360,7 @@ pub fn solicit(
     let own = waiting
         .and_then(|packet| Ipv4::new(packet.data()))
         .map(|header| Ipv4Addr::from(header.src()))
-        .filter(|src| own_type(ns, *src, guard) == rta::rtn::LOCAL);
+        .filter(|src| own_type(ns, device, *src, guard) == rta::rtn::LOCAL);
     let source = match larger(ns, device, Ipv4Conf::ArpAnnounce) {
         1 => own.filter(|own| select::is_on_link(device, target, Some(*own), guard)),
         2 => None,

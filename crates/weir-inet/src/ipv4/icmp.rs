@@ -107,7 +107,7 @@ pub fn error(
         mark: 0,
         proto: IPPROTO_ICMP,
     };
-    let Ok(mut route) = route::output(ns, &wanted, guard) else {
+    let Ok(mut route) = route::output_by(ns, &wanted, device.l3_master_index(guard), guard) else {
         return;
     };
     let limit = ns.conf().ipv4.get(Conf::IcmpRateLimit).max(0) as u64;
@@ -284,7 +284,7 @@ fn reply(
         mark: 0,
         proto: IPPROTO_ICMP,
     };
-    if let Ok(route) = route::output(ns, &wanted, guard) {
+    if let Ok(route) = route::output_by(ns, &wanted, device.l3_master_index(guard), guard) {
         send(cx, device, ns, &route, &wanted, head, payload);
     }
 }

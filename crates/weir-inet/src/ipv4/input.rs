@@ -30,6 +30,7 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::fib::host::WithRoutes;
 use crate::ipv4::WithIpv4;
+use crate::l3mdev;
 use crate::mib::Count;
 use crate::mib::{Ext, Ip, Received};
 use crate::namespace::Namespace;
@@ -48,6 +49,10 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let ns = device.namespace(guard);
     let mut input = Input::new(ns, device, guard);
     let strict_multicast = on_either(ns, device, Ipv4Conf::DropUnicastInL2Multicast);
+    let vrf = l3mdev::of_port(cx, device);
+    if let Some(vrf) = vrf {
+        l3mdev::observe(cx, vrf, &batch);
+    }
     let mut received = Received::default();
     let mut refused = [None; BATCH];
     let mut sound = true;
@@ -56,6 +61,15 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
             *refused = Some(reason);
             sound = false;
         }
+    }
+    if let Some(vrf) = vrf {
+        let sound = batch
+            .iter()
+            .zip(&refused)
+            .filter(|(_, refused)| refused.is_none());
+        let group = |packet: &Packet| packet.data().get(16).is_some_and(|first| first >> 4 == 14);
+        let own = sound.filter(|(packet, _)| !group(packet));
+        l3mdev::count(cx, vrf, own.map(|(packet, _)| packet.len()));
     }
     let mib = cx.mib(ns);
     received.flush(|counter, by| mib.ip.add(counter, by));

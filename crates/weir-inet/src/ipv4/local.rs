@@ -196,7 +196,7 @@ fn reset(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Packet, 
     };
     counters.add(mib::Tcp::OutSegs, 1);
     counters.add(mib::Tcp::OutRsts, 1);
-    if let Ok(route) = route::output(ns, &wanted, guard) {
+    if let Ok(route) = route::output_by(ns, &wanted, device.l3_master_index(guard), guard) {
         let head = output::Header {
             protocol: IPPROTO_TCP,
             // Without the ECN bits (`INET_ECN_MASK`).

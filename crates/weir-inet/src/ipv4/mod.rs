@@ -179,6 +179,7 @@ fn device_event(site: &Site<'_>, event: Event) {
         Event::Address => address_changed(stack, guard, device),
         Event::Mtu { before } => mtu_changed(stack, guard, ns, device, before),
         Event::Renamed => device_renamed(stack, guard, ns, device),
+        Event::L3Master => l3_changed(stack, guard, ns, device),
         Event::Gone => device_gone(stack, guard, ns, device),
         _ => {}
     }
@@ -247,6 +248,13 @@ pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &A
         device.ipv4().groups.down(&site);
     }
     crate::fib::host::lost4(ns, device, Loss::Down, false);
+    ns.neighbours()
+        .device_went(stack, guard, device.key, false, false);
+}
+
+/// Removes all routes and neighbours of a device that joins or leaves a VRF (`fib_netdev_event`).
+fn l3_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    crate::fib::host::lost4(ns, device, Loss::Down, true);
     ns.neighbours()
         .device_went(stack, guard, device.key, false, false);
 }

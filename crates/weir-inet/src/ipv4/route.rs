@@ -20,7 +20,7 @@ use weir_sync::rcu::Guard;
 
 use super::{larger, on_either, select};
 use crate::device::Device;
-use crate::fib::host::WithRoutes;
+use crate::fib::host::{WithRoutes, l3_output};
 use crate::fib::lookup::{Flow, Found, HashPolicy, Hint, LookupFlags};
 use crate::fib::route::NextHop;
 use crate::fib::table::Table;
@@ -119,8 +119,9 @@ struct Key {
 }
 
 impl Key {
-    fn flow(&self, iif: u32) -> Flow<u32> {
+    fn flow(&self, iif: u32, l3_table: u32) -> Flow<u32> {
         Flow {
+            l3_table,
             dst: self.dst.into(),
             src: self.src.into(),
             iif,
@@ -161,7 +162,8 @@ impl<'g> Input<'g> {
             ns,
             device,
             guard,
-            loopback: flags & weir_netlink::ifla::iff::LOOPBACK != 0,
+            // A VRF is the loopback device of its addresses.
+            loopback: flags & weir_netlink::ifla::iff::LOOPBACK != 0 || device.is_l3_master(),
             forwards: device.conf().ipv4.on(Ipv4Conf::Forwarding),
             rp_filter: larger(ns, device, Ipv4Conf::RpFilter),
             accept_local: on_either(ns, device, Ipv4Conf::AcceptLocal),
@@ -266,7 +268,7 @@ impl<'g> Input<'g> {
         if (dst.is_loopback() || src.is_loopback()) && !self.loopback && !self.route_localnet {
             return Verdict::Drop(DropReason::IP_LOCALNET);
         }
-        let flow = key.flow(self.device.ifindex());
+        let flow = key.flow(self.device.ifindex(), self.device.l3_table());
         let found = self
             .ns
             .fib()
@@ -378,6 +380,7 @@ impl<'g> Input<'g> {
             dst: key.src.into(),
             src: dst.into(),
             iif: if oif == 0 { LOOPBACK } else { oif },
+            l3_table: self.device.l3_table(),
             mark: if marked { key.mark } else { 0 },
             tos: key.tos,
             proto: key.proto,
@@ -427,8 +430,22 @@ pub fn is_ours(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> bool {
     found.is_ok_and(|found| found.info.kind() == rta::rtn::LOCAL)
 }
 
-/// Returns the `RTN_*` type of an address according to the local table
-/// (`inet_addr_type_dev_table`).
+/// Returns whether an address is one of those in the table of an L3 domain (0: none).
+fn is_ours_in(ns: &Namespace, table: u32, address: Ipv4Addr, guard: &Guard) -> bool {
+    table != 0 && ns.fib().v4.address_type(address, table, guard) == rta::rtn::LOCAL
+}
+
+/// Returns the `RTN_*` type of an address as seen from a device (`inet_addr_type_dev_table`).
+pub fn address_type_on(
+    ns: &Namespace,
+    device: &Arc<Device>,
+    address: Ipv4Addr,
+    guard: &Guard,
+) -> u8 {
+    ns.fib().v4.address_type_on(device, address, guard)
+}
+
+/// Returns the `RTN_*` type of an address according to the local table (`inet_addr_type`).
 pub fn address_type(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> u8 {
     ns.fib().v4.address_type(address, rta::table::LOCAL, guard)
 }
@@ -453,6 +470,13 @@ fn multipath_hash(ns: &Namespace, flow: &Flow<u32>, header: &Ipv4<'_>, data: &[u
     }
     let fields = ns.conf().ipv4.get(Conf::FibMultipathHashFields);
     HashPolicy::new(policy, fields).hash(&flow)
+}
+
+/// Computes the hash that selects a multipath hop of a packet that is sent.
+pub fn flow_hash(ns: &Namespace, flow: &Flow<u32>) -> u32 {
+    let fields = ns.conf().ipv4.get(Conf::FibMultipathHashFields);
+    let policy = ns.conf().ipv4.get(Conf::FibMultipathHashPolicy);
+    HashPolicy::new(policy, fields).hash(flow)
 }
 
 /// The routing key of a locally generated packet.
@@ -499,11 +523,12 @@ pub fn output_by<'g>(
     oif: u32,
     guard: &'g Guard,
 ) -> Result<Output<'g>, i32> {
+    let (l3_table, oif) = l3_output(ns, oif, guard);
     if let Some(src) = wanted.src
         && (src.is_multicast()
             || src.is_broadcast()
             || src.is_unspecified()
-            || !is_ours(ns, src, guard))
+            || !(is_ours(ns, src, guard) || is_ours_in(ns, l3_table, src, guard)))
     {
         return Err(errno::EINVAL);
     }
@@ -512,6 +537,7 @@ pub fn output_by<'g>(
         src: wanted.src.map_or(0, u32::from),
         iif: LOOPBACK,
         oif,
+        l3_table,
         mark: wanted.mark,
         tos: wanted.tos & 0x1c,
         proto: wanted.proto,
@@ -524,7 +550,11 @@ pub fn output_by<'g>(
             Some(IpAddr::V4(address)) => Some(address),
             _ => None,
         };
-        let device = ns.device(LOOPBACK, guard).ok_or(errno::ENETUNREACH)?;
+        let named = found.hop.device.as_ref();
+        let device = named
+            .and_then(|named| named.l3_master(guard))
+            .or_else(|| ns.device(LOOPBACK, guard))
+            .ok_or(errno::ENETUNREACH)?;
         let hop = Hop {
             device,
             next_hop: wanted.dst.into(),
@@ -539,9 +569,7 @@ pub fn output_by<'g>(
         });
     }
     let found = if found.is_multipath() {
-        let fields = ns.conf().ipv4.get(Conf::FibMultipathHashFields);
-        let policy = ns.conf().ipv4.get(Conf::FibMultipathHashPolicy);
-        found.select(HashPolicy::new(policy, fields).hash(&flow))
+        found.select(flow_hash(ns, &flow))
     } else {
         found
     };
@@ -593,6 +621,7 @@ pub fn specific_destination(
     let flow = Flow {
         dst: src.into(),
         iif: LOOPBACK,
+        l3_table: device.l3_table(),
         tos: header.tos() & 0x1c,
         ..Flow::default()
     };

@@ -42,19 +42,30 @@ pub fn select_address(
         }
         first = first.or(Some(address.local));
     }
-    first.or_else(|| {
-        ns.all_devices().iter().find_map(|device| {
-            let mut primary = device
-                .ipv4()
-                .addresses
-                .list(guard)
-                .iter()
-                .filter(|a| !a.is_secondary());
-            primary
-                .find(|a| a.scope != rta::scope::LINK && a.scope <= scope)
-                .map(|a| a.local)
-        })
-    })
+    if first.is_some() {
+        return first;
+    }
+    // A VRF takes the place of the loopback device for its ports.
+    let master = device.l3_master_index(guard);
+    let own = ns.device(master, guard).filter(|_| master != 0);
+    if let Some(found) = own.and_then(|own| usable_on(own, scope, guard)) {
+        return Some(found);
+    }
+    let all = ns.all_devices();
+    let mut others = all
+        .iter()
+        .filter(|other| other.l3_master_index(guard) == master);
+    others.find_map(|other| usable_on(other, scope, guard))
+}
+
+/// Returns the first primary address of a device that packets of other devices may have as their source
+/// (`in_dev_select_addr`).
+fn usable_on(device: &Device, scope: u8, guard: &Guard) -> Option<Ipv4Addr> {
+    let list = device.ipv4().addresses.list(guard);
+    let mut primary = list.iter().filter(|a| !a.is_secondary());
+    primary
+        .find(|a| a.scope != rta::scope::LINK && a.scope <= scope)
+        .map(|a| a.local)
 }
 
 /// Returns one of a device's addresses that equals `local` (unspecified: any) and shares a prefix

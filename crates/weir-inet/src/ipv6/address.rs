@@ -257,7 +257,7 @@ impl Work<'_, '_> {
         let config = prefix6(
             address.network(),
             address.prefix_len,
-            self.site.ifindex(),
+            self.site.device,
             address.metric,
             address.expires(),
         );
@@ -265,7 +265,7 @@ impl Work<'_, '_> {
     }
 
     fn remove_prefix_route(&mut self, prefix: Ipv6Addr, prefix_len: u8) {
-        let mut config = prefix6(prefix, prefix_len, self.site.ifindex(), 0, None);
+        let mut config = prefix6(prefix, prefix_len, self.site.device, 0, None);
         config.priority = 0;
         self.remove_route(&config);
     }
@@ -292,12 +292,12 @@ impl Work<'_, '_> {
         });
         let Some(changed) = changed else { return };
         self.news.push(News::Came(changed.clone()));
-        let ifindex = self.site.ifindex();
+        let device = self.site.device;
         if first {
-            self.add_route(&local6(address, ifindex, false));
+            self.add_route(&local6(address, device, false));
         }
         if let Some(peer) = changed.peer {
-            self.add_route(&prefix6(peer, 128, ifindex, changed.metric, None));
+            self.add_route(&prefix6(peer, 128, device, changed.metric, None));
         }
     }
 
@@ -445,7 +445,7 @@ impl Work<'_, '_> {
             self.remove_prefix_route(peer, 128);
         }
         if gone.routed {
-            self.remove_route(&local6(gone.address, ifindex, false));
+            self.remove_route(&local6(gone.address, self.site.device, false));
         }
         self.site.ns.fib().v6.address_lost(gone.address, ifindex);
     }
@@ -453,8 +453,8 @@ impl Work<'_, '_> {
     /// Renews the memberships (`ipv6_find_idev`) and adds the multicast route (`addrconf_add_dev`).
     fn add_multicast_route(&mut self) {
         self.renew_groups();
-        if !self.site.is_loopback() {
-            self.add_route(&multicast6(self.site.ifindex()));
+        if !self.site.is_loopback() && !self.site.device.is_l3_master() {
+            self.add_route(&multicast6(self.site.device));
         }
     }
 
@@ -485,6 +485,9 @@ impl Work<'_, '_> {
         }
         self.add_multicast_route();
         self.start_all(kept);
+        if site.device.is_l3_master() {
+            return;
+        }
         let wanted = match site.device.conf().ipv6.get(Ipv6Conf::AddrGenMode) {
             0 => link_local(site.device.address(), site.device.link.device_id()),
             3 => {
@@ -515,14 +518,14 @@ impl Work<'_, '_> {
             .filter(|network| !network.is_unspecified())
             .collect();
         let present = std::mem::replace(&mut self.state.anycast, wanted.clone());
-        let ifindex = self.site.ifindex();
+        let device = self.site.device;
         for network in present.difference(&wanted) {
             self.leave_solicited(*network);
-            self.remove_route(&local6(*network, ifindex, true));
+            self.remove_route(&local6(*network, device, true));
         }
         for network in wanted.difference(&present) {
             self.join_solicited(*network);
-            self.add_route(&local6(*network, ifindex, true));
+            self.add_route(&local6(*network, device, true));
         }
     }
 
@@ -563,7 +566,7 @@ impl Work<'_, '_> {
                 self.stop_dad(address.address);
                 self.leave_own(address.address);
                 if address.routed {
-                    self.remove_route(&local6(address.address, site.ifindex(), false));
+                    self.remove_route(&local6(address.address, site.device, false));
                 }
                 let mut kept = (*address).clone();
                 kept.routed = false;
@@ -822,7 +825,7 @@ impl Addresses {
                 work.add_prefix_route(&changed);
             }
             if let (true, Some(peer)) = (new_peer, changed.peer) {
-                work.add_route(&prefix6(peer, 128, site.ifindex(), changed.metric, None));
+                work.add_route(&prefix6(peer, 128, site.device, changed.metric, None));
             }
             Ok(())
         });

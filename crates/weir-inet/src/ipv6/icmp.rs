@@ -120,7 +120,7 @@ pub fn send_error(
     let oif = if needs_device(to) {
         device.ifindex()
     } else {
-        0
+        device.l3_master_index(guard)
     };
     let any = Ipv6Addr::UNSPECIFIED;
     let route = match output::route(ns, source.unwrap_or(any), to, oif, guard) {

@@ -35,6 +35,7 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::fib::host::WithRoutes;
 use crate::fib::lookup::{Flow, HashPolicy, LookupFlags};
+use crate::l3mdev;
 use crate::mib::Count;
 use crate::mib::{Ip, Received};
 use crate::namespace::Namespace;
@@ -65,6 +66,10 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     // A link that cannot carry 1280 bytes has no IPv6.
     let off = device.conf().ipv6.on(Ipv6Conf::DisableIpv6) || !device.has_ipv6();
     let mut ways = [Way::Local(device); BATCH];
+    let vrf = l3mdev::of_port(cx, device);
+    if let Some(vrf) = vrf {
+        l3mdev::observe(cx, vrf, &batch);
+    }
     let mut received = Received::default();
     let mib = cx.mib6(device);
     let mut routed = Batch::new();
@@ -78,6 +83,13 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
         }
         // There is room: the part is no larger than the batch it is taken from.
         let _ = routed.push(packet);
+    }
+    if let Some(vrf) = vrf {
+        let wide = |packet: &&Packet| {
+            let header = Ipv6::new(packet.data());
+            header.is_some_and(|header| !needs_device(header.dst().into()))
+        };
+        l3mdev::count(cx, vrf, routed.iter().filter(wide).map(Packet::len));
     }
     received.flush(|counter, by| mib.ip(counter, by));
     cx.state.stages.end(Stage::Ipv6In, count);
@@ -200,7 +212,7 @@ fn judge_header(
     received.ecn[usize::from(header.traffic_class() & 3)] += 1;
     let (src, dst) = (Ipv6Addr::from(header.src()), Ipv6Addr::from(header.dst()));
     // RFC 4291, 2.5.3: these must not appear outside a host.
-    if (src.is_loopback() || dst.is_loopback()) && !is_loopback(device) {
+    if (src.is_loopback() || dst.is_loopback()) && !is_loopback(device) && !device.is_l3_master() {
         return Err(DropReason::IP_INHDR);
     }
     if dst.is_multicast() {
@@ -331,7 +343,13 @@ fn route<'g>(
     let mut flow = Flow {
         dst: u128::from_be_bytes(header.dst()),
         src: u128::from_be_bytes(header.src()),
-        iif: device.ifindex(),
+        // A packet for more than its link counts as received by the VRF (`vrf_ip6_rcv`).
+        iif: match device.l3_master_index(guard) {
+            0 => device.ifindex(),
+            _ if needs_device(dst) => device.ifindex(),
+            master => master,
+        },
+        l3_table: device.l3_table(),
         mark: packet.mark,
         tos: header.traffic_class(),
         proto: header.next_header(),

@@ -335,7 +335,7 @@ fn tcp_reset(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
     let oif = if needs_device(from) {
         device.ifindex()
     } else {
-        0
+        device.l3_master_index(guard)
     };
     if let Ok(route) = output::route(ns, to, from, oif, guard)
         && let Some(answer) = cx.stack.pool.packet(&answer)

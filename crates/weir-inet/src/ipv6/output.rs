@@ -19,7 +19,7 @@ use super::select::{needs_device, select_address};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::fib::host::WithRoutes;
+use crate::fib::host::{WithRoutes, l3_output};
 use crate::fib::lookup::{Flow, LookupFlags};
 use crate::fib::route::RouteInfo;
 use crate::ipv6::WithIpv6;
@@ -65,11 +65,13 @@ pub fn route<'g>(
     oif: u32,
     guard: &'g Guard,
 ) -> Result<Route<'g>, i32> {
+    let (l3_table, bound) = l3_output(ns, oif, guard);
     let flow = Flow {
         dst: dst.into(),
         src: src.into(),
         iif: LOOPBACK,
-        oif,
+        oif: bound,
+        l3_table,
         ..Flow::default()
     };
     let flags = LookupFlags {
@@ -77,7 +79,7 @@ pub fn route<'g>(
         ..LookupFlags::default()
     };
     let mut found = ns.fib().v6.lookup(&flow, flags, guard)?;
-    if oif == 0 && found.is_multipath() {
+    if bound == 0 && found.is_multipath() {
         found = found.select(super::input::multipath_hash(ns, &flow, None));
     }
     let named = found
@@ -87,7 +89,7 @@ pub fn route<'g>(
         .ok_or(weir_netlink::errno::ENETUNREACH)?;
     let kind = found.info.spec.kind;
     let device = if matches!(kind, rta::rtn::LOCAL | rta::rtn::ANYCAST) {
-        ns.device(LOOPBACK, guard).unwrap_or(named)
+        own_device(ns, named, dst, guard)
     } else {
         named
     };
@@ -103,6 +105,21 @@ pub fn route<'g>(
         named,
         info: found.info,
     })
+}
+
+/// Returns the device of packets to an address of `named`: its VRF or, without one, the loopback device
+/// (`ip6_rt_get_dev_rcu`).
+pub fn own_device<'g>(
+    ns: &'g Namespace,
+    named: &'g Arc<Device>,
+    dst: Ipv6Addr,
+    guard: &'g Guard,
+) -> &'g Arc<Device> {
+    match named.l3_master(guard) {
+        Some(_) if needs_device(dst) => named,
+        Some(master) => master,
+        None => ns.device(LOOPBACK, guard).unwrap_or(named),
+    }
 }
 
 /// Returns a route's metric (`RTAX_*`), or 0 if it is not set.

@@ -83,7 +83,12 @@ pub fn select_address(
     match device {
         Some(device) if dst.is_multicast() || reach(dst) <= LINK => look(device, true),
         _ => {
+            // Addresses of the device's L3 domain count.
+            let master = device.map(|device| device.l3_master_index(guard));
             for other in ns.all_devices() {
+                if master.is_some_and(|master| other.l3_master_index(guard) != master) {
+                    continue;
+                }
                 let on_device = device.is_none_or(|device| device.key == other.key);
                 look(&other, on_device);
             }
@@ -105,7 +110,11 @@ pub fn link_local_of(device: &Device, guard: &Guard) -> Option<Ipv6Addr> {
 /// Returns whether an address is one of ours, as `RTN_LOCAL` or `RTN_ANYCAST`. An address valid on
 /// one link only must be on `device` (`ipv6_chk_addr`, `ipv6_chk_acast_addr`).
 pub fn own_kind(ns: &Namespace, device: &Device, address: Ipv6Addr, guard: &Guard) -> Option<u8> {
-    let table = ns.fib().v6.table(rta::table::LOCAL, guard)?;
+    let own = match device.l3_table() {
+        0 => rta::table::LOCAL,
+        own => own,
+    };
+    let table = ns.fib().v6.table(own, guard)?;
     let strict = needs_device(address);
     let flow = Flow {
         dst: address.into(),

@@ -206,7 +206,11 @@ impl Neighbours {
         let broadcast = match address {
             IpAddr::V4(address) => {
                 let routes = &device.namespace(guard).fib().v4;
-                routes.address_type(address, table::LOCAL, guard) == rtn::BROADCAST
+                let own = match device.l3_table() {
+                    0 => table::LOCAL,
+                    own => own,
+                };
+                routes.address_type(address, own, guard) == rtn::BROADCAST
             }
             IpAddr::V6(_) => false,
         };

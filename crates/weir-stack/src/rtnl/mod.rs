@@ -96,6 +96,7 @@ pub struct Handler {
 pub static MODULE: Module = Module {
     stack: Some(|parts| {
         crate::fib::host::listen(parts, route::hear);
+        crate::fib::host::listen_rules(parts, rule::hear);
         crate::neigh::listen(parts, neighbour::hear);
         crate::listen::listen(parts, &Listening);
     }),

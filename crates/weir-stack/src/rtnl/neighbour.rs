@@ -346,10 +346,21 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let index = attrs.u32(nda::IFINDEX)?.filter(|index| *index != 0);
     let master = attrs.u32(nda::MASTER)?.filter(|index| *index != 0);
     let mut entries = ctl.ns.neighbours().all(ctl.guard);
-    // `u32::MAX` asks for entries of devices without a master (`neigh_master_filtered`).
-    let of_master = master.is_some_and(|index| index != u32::MAX);
-    if message.flags & ntf::PROXY != 0 || of_master {
+    if message.flags & ntf::PROXY != 0 {
         entries.clear();
+    }
+    // `u32::MAX` asks for entries of devices without a master (`neigh_master_filtered`).
+    if let Some(wanted) = master {
+        let (stack, guard) = (ctl.stack, ctl.guard);
+        let above = |entry: &Arc<Neighbour>| {
+            let device = stack.device(entry.key.device, guard)?;
+            Some(
+                device
+                    .master(guard)
+                    .map_or(u32::MAX, |master| master.ifindex()),
+            )
+        };
+        entries.retain(|entry| above(entry) == Some(wanted));
     }
     let family = message.family;
     let wanted = match index {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Policy rules: RTM_NEWRULE, RTM_DELRULE, RTM_GETRULE (`net/core/fib_rules.c`).
 //!
-//! Not implemented, and rejected by name: `l3mdev`, realms, rules of multicast routing.
+//! Not implemented, and rejected by name: realms, rules of multicast routing.
 
 use std::sync::Arc;
 
@@ -12,11 +12,12 @@ use weir_netlink::{
 };
 
 use crate::device::Device;
-use crate::fib::host::WithRoutes;
+use crate::fib::host::{AnyRule, WithRoutes};
 use crate::fib::rule::{Entry, Ports, Rule};
 use crate::fib::{Address, Family};
 use crate::namespace::Namespace;
-use crate::rtnl::{Collected, Ctl, Dump, Handler};
+use crate::rtnl::{Collected, Ctl, Dump, Handler, announce};
+use crate::stack::Stack;
 
 /// The handled request types.
 pub const HANDLERS: &[Handler] = &[
@@ -109,7 +110,7 @@ fn change_in<K: Address>(
         if header.tos & 3 != 0 {
             return invalid("Invalid dsfield (tos): ECN bits must be 0");
         }
-        if rule.action == act::TO_TBL && rule.table == 0 {
+        if rule.action == act::TO_TBL && rule.table == 0 && !rule.l3mdev {
             return invalid("Invalid table");
         }
     } else {
@@ -119,19 +120,20 @@ fn change_in<K: Address>(
         if header.tos & !0x1e != 0 {
             return invalid("Invalid tos");
         }
-        if rule.action == act::TO_TBL && rule.table == 0 {
+        if rule.action == act::TO_TBL && rule.table == 0 && !rule.l3mdev {
             rule.table = family
                 .empty_table(ctl.guard)
                 .ok_or_else(|| Error::new(errno::ENOBUFS))?;
         }
     }
-    let (action, table) = (rule.action, rule.table);
+    let table = rule.table;
+    let looks_up = rule.action == act::TO_TBL && !rule.l3mdev;
     let index = |name: &str| ns.device_by_name(name).map(|device| device.ifindex());
     let flags = message.header.flags;
     let entry = family
         .rules()
         .add(rule, priority, attrs.u32(fra::GOTO)?, flags, index)?;
-    if action == act::TO_TBL && (K::IPV6 || header.table == 0 && !attrs.has(fra::TABLE)) {
+    if looks_up && (K::IPV6 || header.table == 0 && !attrs.has(fra::TABLE)) {
         family.make_table(table);
     }
     notify(ctl, ns, rtm::NEWRULE, &entry);
@@ -156,14 +158,18 @@ fn parse<K: Address>(header: &FibRuleHdr, attrs: &Table<'_>) -> Result<Rule<K>, 
     if attrs.u8(fra::L3MDEV)?.is_some_and(|value| value != 1) {
         return invalid("Invalid l3mdev attribute");
     }
-    let unserved = [
-        (fra::L3MDEV, "Weir has no layer 3 master devices"),
-        (fra::FLOW, "Weir has no routing realms"),
-    ];
+    let unserved = [(fra::FLOW, "Weir has no routing realms")];
     for (ty, text) in unserved {
         if let Some(attr) = attrs.get(ty) {
             return Err(Error::unsupported(text).at(&attr));
         }
+    }
+    let l3mdev = attrs.has(fra::L3MDEV);
+    let table = attrs
+        .u32(fra::TABLE)?
+        .unwrap_or_else(|| u32::from(header.table));
+    if l3mdev && table != 0 {
+        return invalid("l3mdev and table are mutually exclusive");
     }
     let mark = attrs.u32(fra::FWMARK)?.unwrap_or(0);
     // A mark without a mask compares all bits.
@@ -179,9 +185,8 @@ fn parse<K: Address>(header: &FibRuleHdr, attrs: &Table<'_>) -> Result<Rule<K>, 
     Ok(Rule {
         priority: 0,
         action: header.action,
-        table: attrs
-            .u32(fra::TABLE)?
-            .unwrap_or_else(|| u32::from(header.table)),
+        table,
+        l3mdev,
         flags: header.flags,
         src,
         src_len: header.src_len,
@@ -240,6 +245,14 @@ fn notify<K: Address>(ctl: &mut Ctl<'_>, ns: &Arc<Namespace>, ty: u16, entry: &E
     ctl.notify(ns, group::<K>(), ty, 0, |out| fill(out, entry));
 }
 
+/// Announces a rule that no request made.
+pub fn hear(_stack: &Stack, ns: &Namespace, rule: AnyRule<'_>) {
+    match rule {
+        AnyRule::V4(entry) => announce(ns, group::<u32>(), rtm::NEWRULE, |out| fill(out, entry)),
+        AnyRule::V6(entry) => announce(ns, group::<u128>(), rtm::NEWRULE, |out| fill(out, entry)),
+    }
+}
+
 /// Writes a rule (`fib_nl_fill_rule`).
 fn fill<K: Address>(out: &mut Writer, entry: &Entry<K>) {
     let rule = &*entry.rule;
@@ -280,6 +293,9 @@ fn fill<K: Address>(out: &mut Writer, entry: &Entry<K>) {
     }
     if rule.tunnel != 0 {
         out.put_64bit(fra::TUN_ID, &rule.tunnel.to_be_bytes(), fra::PAD);
+    }
+    if rule.l3mdev {
+        out.put_u8(fra::L3MDEV, 1);
     }
     if let Some((first, last)) = rule.uids {
         out.put(

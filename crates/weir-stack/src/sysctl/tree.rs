@@ -20,11 +20,15 @@ use weir_sync::order::{self, MutexGuard};
 use super::{Conf, Core, HasIp, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot, Target, WithSettings};
 use super::{fragments, netfilter};
 use crate::device::Device;
+use crate::link::vrf;
 use crate::namespace::Namespace;
 use crate::stack::Stack;
 
 /// `net.core.default_qdisc`
 pub const DEFAULT_QDISC: &str = "core/default_qdisc";
+
+/// `net.vrf.strict_mode`
+const VRF_STRICT: &str = "vrf/strict_mode";
 
 /// The files of `net.core` that each namespace has (`netns_core_table`, `xfrm_table`). The others exist
 /// once, in the initial namespace.
@@ -100,6 +104,10 @@ pub const UNRES_PACKET: i32 = 2090;
 const RANGES: &[(&str, i32, i32)] = &[
     ("core/qdisc_max_burst", 0, i32::MAX),
     ("ipv4/ip_default_ttl", 1, 255),
+    ("ipv4/tcp_l3mdev_accept", 0, 1),
+    ("ipv4/udp_l3mdev_accept", 0, 1),
+    ("ipv4/raw_l3mdev_accept", 0, 1),
+    (VRF_STRICT, 0, 1),
     ("ipv4/fib_multipath_hash_policy", 0, 3),
     ("ipv6/fib_multipath_hash_policy", 0, 3),
     ("ipv4/fib_multipath_hash_fields", 1, 0x3ff),
@@ -151,6 +159,8 @@ enum Place {
     Netfilter(netfilter::File),
     /// A limit of fragments that wait.
     Fragments(fragments::File),
+    /// `net.vrf.strict_mode`
+    VrfStrict,
     /// A stored name, with its default.
     Kept(&'static str),
 }
@@ -191,6 +201,7 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
         SOCK_FLOW_ENTRIES => return Some(Place::SockFlowEntries),
         FLOW_LIMIT_CPUS => return Some(Place::FlowLimitCpus),
         FLOW_LIMIT_LEN => return Some(Place::FlowLimitLen),
+        VRF_STRICT => return Some(Place::VrfStrict),
         _ => {}
     }
     if let Some(file) = netfilter::file(path) {
@@ -293,6 +304,7 @@ fn patterns() -> impl Iterator<Item = String> {
                 SOCK_FLOW_ENTRIES,
                 FLOW_LIMIT_CPUS,
                 FLOW_LIMIT_LEN,
+                VRF_STRICT,
             ]
             .map(str::to_owned),
         )
@@ -415,6 +427,7 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
         Place::SockFlowEntries => ns.softnet.sock_flow_entries().to_string(),
         Place::FlowLimitCpus => bitmap(&ns.softnet.limited(), ns.softnet.cpus().count()),
         Place::FlowLimitLen => ns.softnet.limit_len().to_string(),
+        Place::VrfStrict => u8::from(vrf::is_strict(ns)).to_string(),
         Place::Ipv4(slot) => ns.conf().ipv4.get(slot).to_string(),
         Place::Ipv6(slot) => ns.conf().ipv6.get(slot).to_string(),
         Place::Ipv4Conf(whose, slot) => ipv4_conf(ns, &whose).get(slot).to_string(),
@@ -472,6 +485,10 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
             set.map_err(|error| error.errno)?;
         }
         Place::FlowLimitCpus => ns.softnet.set_limited(&of_bitmap(text)?),
+        Place::VrfStrict => {
+            let set = vrf::set_strict(ns, number()? != 0);
+            set.map_err(|error| error.errno)?;
+        }
         Place::FlowLimitLen => {
             let set = ns.softnet.set_limit_len(number()? as u32);
             set.map_err(|error| error.errno)?;
@@ -501,6 +518,9 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
         Place::Netfilter(file) => netfilter::write(stack, ns, file, number()?)?,
         Place::Fragments(file) => fragments::write(ns, file, text)?,
         Place::Kept(default) => {
+            if RANGES.iter().any(|(name, ..)| *name == path) {
+                number()?;
+            }
             let mut kept = stored(ns, path);
             let value = match numbers(default) {
                 Some(_) => {

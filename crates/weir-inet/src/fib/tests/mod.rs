@@ -52,6 +52,16 @@ impl RouteDevice for Dev {
     }
 }
 
+/// Returns a device with an index.
+fn at(ifindex: u32) -> Dev {
+    Dev(Arc::new(State {
+        ifindex,
+        up: AtomicBool::new(true),
+        carrier: AtomicBool::new(true),
+        ignore_linkdown: AtomicBool::new(false),
+    }))
+}
+
 /// A namespace with lo (1), v0 (2) and v1 (3), all up.
 struct World {
     domain: Domain,

@@ -12,7 +12,7 @@ use super::super::lookup::{Flow, HashPolicy, LookupFlags};
 use super::super::route::{HopConfig, RouteConfig};
 use super::super::sequence::tests::STEPS;
 use super::super::sync::Loss;
-use super::{ADD, V0, V1, World, route, v6};
+use super::{ADD, V0, V1, World, at, route, v6};
 
 fn world6() -> World {
     let world = World::new();
@@ -20,14 +20,14 @@ fn world6() -> World {
         let flags = config.nlflags;
         world.add6(flags, config).unwrap();
     };
-    kernel(local6(Ipv6Addr::LOCALHOST, 1, false));
+    kernel(local6(Ipv6Addr::LOCALHOST, &at(1), false));
     for (index, net) in [(V0, "2001:db8:0::"), (V1, "2001:db8:1::")] {
         let net: Ipv6Addr = net.parse().unwrap();
         let address = Ipv6Addr::from(u128::from(net) + 1);
-        kernel(local6(address, index, false));
-        kernel(prefix6(net, 64, index, 0, None));
-        kernel(prefix6("fe80::".parse().unwrap(), 64, index, 0, None));
-        kernel(multicast6(index));
+        kernel(local6(address, &at(index), false));
+        kernel(prefix6(net, 64, &at(index), 0, None));
+        kernel(prefix6("fe80::".parse().unwrap(), 64, &at(index), 0, None));
+        kernel(multicast6(&at(index)));
     }
     world
 }
@@ -262,10 +262,10 @@ fn ipv6_errors_and_lapsing() {
 fn a_prefix_with_a_route_by_each_of_many_devices() {
     const DEVICES: u32 = 5_000;
     let world = World::of(DEVICES);
-    let link = |device| prefix6("fe80::".parse().unwrap(), 64, device, 0, None);
+    let link = |device| prefix6("fe80::".parse().unwrap(), 64, &at(device), 0, None);
     let mut most = 0;
     for device in 1..=DEVICES {
-        for config in [link(device), multicast6(device)] {
+        for config in [link(device), multicast6(&at(device))] {
             STEPS.set(0);
             let flags = config.nlflags;
             let added = world.add6(flags, config.clone()).unwrap();

@@ -218,7 +218,8 @@ pub fn set_master(ctl: &Ctl<'_>, device: &Arc<Device>, attrs: &Table<'_>) -> Res
     let master = master.ok_or_else(|| Error::new(errno::EINVAL))?;
     let ports = master.link.master();
     let ports = ports.ok_or_else(|| Error::new(errno::EOPNOTSUPP))?;
-    if !device.link.may_have_handler() {
+    // A VRF has no handler of its ports' frames.
+    if !device.link.may_have_handler() && !master.link.is_l3_master() {
         return Err(Error::new(errno::EINVAL));
     }
     ports.add(stack, guard, master, device)

@@ -311,7 +311,9 @@ fn output4<'g>(ns: &'g Namespace, asked: Flow<u32>, guard: &'g Guard) -> Result<
         if source.is_multicast() || source == Ipv4Addr::BROADCAST || source.octets()[0] == 0 {
             return fail(errno::EINVAL);
         }
-        if fib.address_type(source, rta::table::LOCAL, guard) != rtn::LOCAL {
+        let (own, _) = crate::fib::host::l3_output(ns, flow.oif, guard);
+        let ours = |table| fib.address_type(source, table, guard) == rtn::LOCAL;
+        if !ours(rta::table::LOCAL) && (own == 0 || !ours(own)) {
             return fail(errno::ENETUNREACH);
         }
     }
@@ -363,6 +365,8 @@ fn output4<'g>(ns: &'g Namespace, asked: Flow<u32>, guard: &'g Guard) -> Result<
             src: own,
         });
     }
+    let (l3_table, bound) = crate::fib::host::l3_output(ns, flow.oif, guard);
+    (flow.l3_table, flow.oif) = (l3_table, bound);
     let found = match fib.lookup(&flow, LookupFlags::default(), guard) {
         Ok(found) => found,
         // If a device is given, Linux assumes that the destination is on its link.
@@ -390,7 +394,7 @@ fn output4<'g>(ns: &'g Namespace, asked: Flow<u32>, guard: &'g Guard) -> Result<
             found: Some(found),
             kind: rtn::LOCAL,
             flags,
-            oif: LOOPBACK,
+            oif: own_device4(&found, guard),
             src,
         });
     }
@@ -432,6 +436,10 @@ fn input4<'g>(
 ) -> Result<Way<'g>, Error> {
     let fib = &ns.fib().v4;
     let (src, dst) = (Ipv4Addr::from(flow.src), Ipv4Addr::from(flow.dst));
+    let flow = Flow {
+        l3_table: device.l3_table(),
+        ..flow
+    };
     let conf = &device.conf().ipv4;
     let localnet = conf.on(Ipv4Conf::RouteLocalnet) || device.is_loopback();
     if !device.has_ipv4() || src.is_multicast() || src == Ipv4Addr::BROADCAST {
@@ -486,11 +494,16 @@ fn input4<'g>(
         rtn::BROADCAST => {
             validate()?;
             let flags = rtcf::BROADCAST | rtcf::LOCAL;
-            Ok(way(Some(found), kind, flags, LOOPBACK))
+            Ok(way(Some(found), kind, flags, own_device4(&found, guard)))
         }
         rtn::LOCAL => {
             validate()?;
-            Ok(way(Some(found), kind, rtcf::LOCAL, LOOPBACK))
+            Ok(way(
+                Some(found),
+                kind,
+                rtcf::LOCAL,
+                own_device4(&found, guard),
+            ))
         }
         _ if !forwards => fail(errno::EHOSTUNREACH),
         rtn::UNICAST => {
@@ -507,6 +520,16 @@ fn input4<'g>(
             Ok(way(Some(found), kind, flags, found.hop.oif))
         }
         _ => fail(errno::EINVAL),
+    }
+}
+
+/// Returns the index of the device of packets to our own addresses: the VRF of the route's device or, without one,
+/// the loopback device.
+fn own_device4(found: &Route4<'_>, guard: &Guard) -> u32 {
+    let named = found.hop.device.as_ref();
+    match named.map_or(0, |named| named.l3_master_index(guard)) {
+        0 => LOOPBACK,
+        master => master,
     }
 }
 
@@ -530,8 +553,10 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         ..LookupFlags::default()
     };
     if query.iif != 0 {
-        ns.device(query.iif, guard)
+        let device = ns
+            .device(query.iif, guard)
             .ok_or_else(|| Error::new(errno::ENODEV))?;
+        flow.l3_table = device.l3_table();
         flow.iif = query.iif;
         flow.oif = 0;
         flags = LookupFlags {
@@ -541,6 +566,7 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         };
     } else {
         flags.iface = strict || (flow.oif != 0 && flow.src == 0);
+        (flow.l3_table, flow.oif) = crate::fib::host::l3_output(&ns, flow.oif, guard);
     }
     let found = ns
         .fib()
@@ -577,7 +603,10 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     // A user's anycast route is not the kernel's (`RTF_ANYCAST`).
     let anycast = spec.kind == rtn::ANYCAST && spec.protocol == rta::prot::KERNEL;
     let ours = spec.kind == rtn::LOCAL || anycast;
-    let oif = if ours { LOOPBACK } else { found.hop.oif };
+    let oif = match found.hop.device.as_ref() {
+        Some(named) if ours => crate::ipv6::output::own_device(&ns, named, dst, guard).ifindex(),
+        _ => found.hop.oif,
+    };
     let prefsrc = match spec.prefsrc {
         Some(IpAddr::V6(source)) => Some(source),
         _ => {
