@@ -100,8 +100,8 @@ fn ping(n: u8, src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
 }
 
 /// Returns the device, the addresses and the ICMP type of a sent IPv4 frame.
-fn shape(sent: &(String, u64, Vec<u8>)) -> (&str, [u8; 4], [u8; 4], u8) {
-    let frame = &sent.2;
+fn shape(sent: &(String, Vec<u8>)) -> (&str, [u8; 4], [u8; 4], u8) {
+    let frame = &sent.1;
     let octets = |at: usize| *frame[at..].first_chunk::<4>().unwrap();
     (&sent.0, octets(26), octets(30), frame[34])
 }
