@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who hears of addresses and of protocols' settings (`inetaddr_chain`, `inet_netconf_notify_devconf`).
 
+use std::net::Ipv6Addr;
 use std::sync::Arc;
+
+use weir_packet::header::ndisc::NdOption;
 
 use crate::conf::Target;
 use crate::device::Device;
+use crate::ipv6::address::auto::Prefix;
 use crate::layers::Site;
 use crate::namespace::Namespace;
 use crate::parts::{Key, StackParts};
@@ -28,6 +32,10 @@ pub trait Listener: Send + Sync {
     fn address4(&self, site: &Site<'_>, address: &ipv4::address::Address, ty: u16);
     /// An IPv6 address came, changed or went, and no request caused it.
     fn address6(&self, site: &Site<'_>, address: &ipv6::address::Address, ty: u16);
+    /// A router has advertised a prefix (`RTM_NEWPREFIX`).
+    fn prefix6(&self, site: &Site<'_>, prefix: &Prefix);
+    /// A router has advertised an option for resolvers (`RTM_NEWNDUSEROPT`).
+    fn option6(&self, site: &Site<'_>, option: &NdOption<'_>, router: Ipv6Addr);
     /// IPv4's settings changed.
     fn conf4(&self, ns: &Namespace, event: &ConfEvent<'_, Ipv4Conf>);
     /// IPv6's settings changed.
@@ -54,6 +62,18 @@ pub fn address4(site: &Site<'_>, address: &ipv4::address::Address, ty: u16) {
 /// Tells of an IPv6 address.
 pub fn address6(site: &Site<'_>, address: &ipv6::address::Address, ty: u16) {
     each(site.stack, |listener| listener.address6(site, address, ty));
+}
+
+/// Tells of a prefix that a router has advertised.
+pub fn prefix6(site: &Site<'_>, prefix: &Prefix) {
+    each(site.stack, |listener| listener.prefix6(site, prefix));
+}
+
+/// Tells of an option for resolvers that a router has advertised.
+pub fn option6(site: &Site<'_>, option: &NdOption<'_>, router: Ipv6Addr) {
+    each(site.stack, |listener| {
+        listener.option6(site, option, router);
+    });
 }
 
 /// Tells of IPv4's settings.

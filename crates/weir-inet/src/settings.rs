@@ -105,6 +105,15 @@ crate::slots! {
         HopLimit = 64, "hop_limit";
         Mtu = 1280, "mtu";
         AcceptRa = 1, "accept_ra";
+        AcceptRaDefrtr = 1, "accept_ra_defrtr";
+        AcceptRaFromLocal = 0, "accept_ra_from_local";
+        AcceptRaMinHopLimit = 1, "accept_ra_min_hop_limit";
+        AcceptRaMinLft = 0, "accept_ra_min_lft";
+        AcceptRaMtu = 1, "accept_ra_mtu";
+        AcceptRaPinfo = 1, "accept_ra_pinfo";
+        AcceptRaRtInfoMaxPlen = 0, "accept_ra_rt_info_max_plen";
+        AcceptRaRtInfoMinPlen = 0, "accept_ra_rt_info_min_plen";
+        AcceptRaRtrPref = 1, "accept_ra_rtr_pref";
         AcceptRedirects = 1, "accept_redirects";
         AcceptDad = 1, "accept_dad";
         AcceptSourceRoute = 0, "accept_source_route";
@@ -117,9 +126,12 @@ crate::slots! {
         ForceMldVersion = 0, "force_mld_version";
         IgnoreRoutesWithLinkdown = 0, "ignore_routes_with_linkdown";
         KeepAddrOnDown = 0, "keep_addr_on_down";
+        MaxAddresses = 16, "max_addresses";
         Mldv1UnsolicitedReportInterval = 10_000, "mldv1_unsolicited_report_interval";
         Mldv2UnsolicitedReportInterval = 1_000, "mldv2_unsolicited_report_interval";
         ProxyNdp = 0, "proxy_ndp";
+        /// The metric of default routes from router advertisements.
+        RaDefrtrMetric = 1024, "ra_defrtr_metric";
         RouterSolicitationDelay = 1, "router_solicitation_delay";
         RouterSolicitationInterval = 4, "router_solicitation_interval";
         RouterSolicitationMaxInterval = 3_600, "router_solicitation_max_interval";

@@ -6,6 +6,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -64,10 +65,16 @@ fn distinct(frames: &[(u64, Vec<u8>)]) -> [Vec<String>; 3] {
 }
 
 fn run(user: User, arguments: &[&str]) -> Vec<u8> {
+    play(user, "scene", arguments)
+}
+
+fn play(user: User, scene: &str, arguments: &[&str]) -> Vec<u8> {
     let folder = Folder::new();
-    let scene = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chatter/scene.sh");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let scene = tests.join(format!("chatter/{scene}.sh"));
     let mut command = weir(user, &["run", "--quiet", "--out", "v0=v0.pcap"]);
     command.args(arguments).args(["--", "bash", "-c", SCRIPT]);
+    command.env("FRAMES", tests.join("golden/frames.py"));
     command.env("SCENE", scene).current_dir(folder.file(""));
     let output = output(&mut command);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -85,6 +92,64 @@ fn the_bytes_are_those_of_linux() {
             assert_eq!(linux, weir, "{user:?}: the left ones are Linux's");
         }
     }
+}
+
+#[test]
+fn queries_are_answered_as_by_linux() {
+    let linux = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chatter/queries.pcap");
+    let linux = distinct(&frames(&fs::read(linux).unwrap()));
+    for user in users() {
+        let weir = distinct(&frames(&play(*user, "queries", &["--link-chatter"])));
+        // Random times decide in which order groups are reported.
+        let sorted = |frames: &[String]| BTreeSet::from_iter(frames.to_vec());
+        for (linux, weir) in linux.iter().zip(&weir).take(2) {
+            assert!(!linux.is_empty());
+            assert_eq!(
+                sorted(linux),
+                sorted(weir),
+                "{user:?}: the left ones are Linux's"
+            );
+        }
+    }
+}
+
+/// Returns the frames that v0 sends under a scene on Linux and in Weir, which are to be equal.
+fn compare(scene: &str) {
+    let hex = |file: &[u8]| {
+        let all = frames(file).into_iter();
+        let text = |octets: Vec<u8>| octets.iter().map(|o| format!("{o:02x}")).collect();
+        // Solicitations of Linux have a nonce, and reports of groups come at random times.
+        let ours = |frame: &Vec<u8>| {
+            !is_solicitation(frame) && (frame[12..14] != [0x86, 0xdd] || frame[20] != 0)
+        };
+        // Identifications of IPv4 differ, and with them the header's checksum.
+        let masked = |(_, mut frame): (u64, Vec<u8>)| {
+            if frame[12..14] == [8, 0] {
+                frame[18..20].fill(0);
+                frame[24..26].fill(0);
+            }
+            frame
+        };
+        let kept = all.map(masked).filter(ours);
+        kept.map(text).collect::<Vec<String>>()
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chatter");
+    let linux = hex(&fs::read(folder.join(format!("{scene}.pcap"))).unwrap());
+    assert!(!linux.is_empty());
+    for user in users() {
+        let weir = hex(&play(*user, scene, &[]));
+        assert_eq!(linux, weir, "{user:?}: the left ones are Linux's");
+    }
+}
+
+#[test]
+fn redirects_are_those_of_linux() {
+    compare("redirect");
+}
+
+#[test]
+fn proxies_answer_as_in_linux() {
+    compare("proxy");
 }
 
 #[test]

@@ -249,20 +249,105 @@ impl<D: RouteDevice> Family<u128, D> {
                 std::ops::ControlFlow::<()>::Continue(())
             });
             for (key, len) in prefixes {
-                let _ = table.edit(key, len, |routes| {
-                    for alias in routes.iter_mut() {
-                        if prefers(&alias.info) {
-                            let spec = RouteSpec {
-                                prefsrc: None,
-                                ..alias.info.spec.clone()
-                            };
-                            let copy = |hop: &NextHop<D>| hop.copy(&self.domain);
-                            let hops = alias.info.hops.iter().map(copy).collect();
-                            alias.info = self.infos.share(RouteInfo::new(spec, hops));
-                        }
-                    }
-                    Ok((true, ()))
-                });
+                self.exchange(
+                    table,
+                    key,
+                    len,
+                    &prefers,
+                    &|spec| spec.prefsrc = None,
+                    &guard,
+                );
+            }
+        }
+        self.changed();
+    }
+
+    /// Returns the first route of a prefix that is `wanted`.
+    pub fn route_of(
+        &self,
+        (table, dst, dst_len): (u32, u128, u8),
+        wanted: impl Fn(&RouteInfo<D>) -> bool,
+        guard: &Guard,
+    ) -> Option<Arc<RouteInfo<D>>> {
+        let leaf = self.table(table, guard)?.lpm.get(dst, dst_len, guard)?;
+        let mut infos = leaf.iter().map(|alias| &alias.info);
+        infos.find(|info| wanted(info)).cloned()
+    }
+
+    /// Changes the configured part of the routes of a prefix that are `wanted`, without
+    /// notifications (`fib6_set_expires`, `fib6_metric_set`).
+    pub fn amend(
+        &self,
+        (table, dst, dst_len): (u32, u128, u8),
+        wanted: impl Fn(&RouteInfo<D>) -> bool,
+        change: impl Fn(&mut RouteSpec),
+    ) {
+        let guard = self.domain.pin();
+        if let Some(table) = self.table(table, &guard) {
+            self.exchange(table, dst, dst_len, &wanted, &change, &guard);
+        }
+        self.changed();
+    }
+
+    /// Exchanges the infos of a prefix that are `wanted` for changed ones.
+    fn exchange(
+        &self,
+        table: &Table<u128, D>,
+        dst: u128,
+        dst_len: u8,
+        wanted: &dyn Fn(&RouteInfo<D>) -> bool,
+        change: &dyn Fn(&mut RouteSpec),
+        guard: &Guard,
+    ) {
+        let changed = |info: &Arc<RouteInfo<D>>| {
+            let mut spec = info.spec.clone();
+            change(&mut spec);
+            let copy = |hop: &NextHop<D>| hop.copy(&self.domain);
+            let hops = info.hops.iter().map(copy).collect();
+            (spec != info.spec).then(|| self.infos.share(RouteInfo::new(spec, hops)))
+        };
+        // Sharing takes a lock, so it comes before the table's.
+        let leaf = table.lpm.get(dst, dst_len, guard);
+        let infos = leaf
+            .into_iter()
+            .flat_map(|leaf| leaf.iter())
+            .map(|alias| &alias.info);
+        let pairs: Vec<_> = infos
+            .filter(|info| wanted(info))
+            .filter_map(|info| Some((info.clone(), changed(info)?)))
+            .collect();
+        if pairs.is_empty() {
+            return;
+        }
+        let _ = table.edit(dst, dst_len, |routes| {
+            let mut exchanged = false;
+            for alias in routes.iter_mut() {
+                let pair = pairs.iter().find(|(old, _)| Arc::ptr_eq(old, &alias.info));
+                if let Some((_, new)) = pair {
+                    alias.info = new.clone();
+                    exchanged = true;
+                }
+            }
+            Ok((exchanged, ()))
+        });
+    }
+
+    /// Removes the routes of a prefix in all tables that are `unwanted`, and adds an event for each.
+    pub fn purge(
+        &self,
+        (dst, dst_len): (u128, u8),
+        unwanted: impl Fn(&RouteInfo<D>) -> bool,
+        events: &mut Vec<Event<u128, D>>,
+    ) {
+        let guard = self.domain.pin();
+        let config = RouteConfig {
+            dst,
+            dst_len,
+            ..RouteConfig::default()
+        };
+        for table in self.tables(&guard) {
+            while let Ok(event) = table.take(&config, |info| unwanted(info), false, false) {
+                events.push(event);
             }
         }
         self.changed();

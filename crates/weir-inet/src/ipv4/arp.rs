@@ -2,9 +2,9 @@
 //! ARP (RFC 826, `net/ipv4/arp.c`): requests, replies, and learning from received packets.
 //!
 //! Honours `arp_ignore`, `arp_filter`, `arp_accept`, `arp_announce`, `arp_notify`,
-//! `drop_gratuitous_arp`, `proxy_arp`, `medium_id` and the neighbour's `locktime`. Not implemented:
-//! the delay of proxy replies (`proxy_delay`; they are sent immediately), proxy entries,
-//! `proxy_arp_pvlan`.
+//! `drop_gratuitous_arp`, `proxy_arp`, `proxy_arp_pvlan`, proxy entries, `medium_id` and the
+//! neighbour's `locktime`. Not implemented: the delay of proxy replies (`proxy_delay`; they are sent
+//! immediately).
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -163,7 +163,10 @@ fn question(cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message
             Some(!filtered)
         }
         route::Verdict::Forward(hop) => {
-            (input.forwards() && is_proxied(ns, device, hop.device)).then_some(true)
+            let answers = is_proxied(ns, device, hop.device)
+                || is_private(ns, device, hop.device, message)
+                || (!Arc::ptr_eq(device, hop.device) && is_entered(ns, device, tip));
+            (input.forwards() && answers).then_some(true)
         }
         _ => None,
     }
@@ -303,6 +306,19 @@ fn is_proxied(ns: &Namespace, device: &Arc<Device>, out: &Arc<Device>) -> bool {
         -1 => false,
         own => medium(out) != own && medium(out) != -1,
     }
+}
+
+/// Returns whether neighbours on one link reach each other through us (`arp_fwd_pvlan`).
+fn is_private(ns: &Namespace, device: &Arc<Device>, out: &Arc<Device>, message: &Message) -> bool {
+    Arc::ptr_eq(device, out)
+        && message.sip != message.tip
+        && on_either(ns, device, Ipv4Conf::ProxyArpPvlan)
+}
+
+/// Returns whether there is a proxy entry for the address.
+fn is_entered(ns: &Namespace, device: &Device, address: Ipv4Addr) -> bool {
+    let proxies = &ns.neighbours().proxies;
+    proxies.find(Some(device.key), address.into()).is_some()
 }
 
 /// Replies to a request.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! IPv4 forwarding (`ip_forward`): TTL, MTU, priority.
 //!
-//! Not implemented: ICMP redirects (a packet that leaves through the device it came in by is
-//! forwarded without one), path MTU from exceptions (`ip_forward_use_pmtu`).
+//! Not implemented: path MTU from exceptions (`ip_forward_use_pmtu`).
 
 use std::sync::Arc;
 
@@ -81,6 +80,9 @@ pub fn forward<'g>(
     }
     edit::ipv4_decrement_ttl(packet.data_mut());
     packet.flags.insert(Flags::FORWARDED);
+    if Arc::ptr_eq(hop.device, device) {
+        super::redirect::send(cx, device, ns, &packet, hop);
+    }
     if ns.conf().ipv4.on(Conf::ForwardUpdatePriority) {
         packet.priority = output::priority(tos);
     }

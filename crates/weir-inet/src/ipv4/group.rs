@@ -12,7 +12,7 @@ use weir_netlink::ifla::arphrd;
 use weir_packet::header::ethernet::multicast_v4;
 use weir_sync::order::{self, Mutex, MutexGuard};
 
-use super::igmp::Reports;
+use super::igmp::{Querier, Reports};
 use crate::clock::TimerId;
 use crate::layers::Site;
 use crate::taken::{self, Reference};
@@ -63,11 +63,20 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 pub struct Groups {
     state: Mutex<State, order::Groups>,
+    pub(super) querier: Querier,
 }
 
 impl Groups {
     pub(super) fn lock(&self) -> MutexGuard<'_, State, order::Groups> {
         self.state.lock()
+    }
+
+    /// Returns whether the device is a member of a group (`ip_check_mc_rcu`).
+    pub fn has(&self, address: Ipv4Addr) -> bool {
+        self.lock()
+            .list
+            .iter()
+            .any(|group| group.address == address)
     }
 
     /// Returns the memberships, newest first.

@@ -6,22 +6,28 @@
 //! random times of at most `igmpv3_unsolicited_report_interval`. With an older version
 //! (`force_igmp_version`), each group is reported on its own, and version 2 has a leave message.
 //!
-//! A stack without [`link_chatter`](crate::stack::Config::link_chatter) sends nothing. Not
-//! implemented: answers to queries, and therefore the switch to an older version by its queries.
+//! Queries are answered after random times: those of IGMPv3 about all groups by one report, others by
+//! one for each group, unless another host reports the group before. After a query of an older version,
+//! the device uses that version for `igmp_qrv` times 125 s, or what IGMPv3 queries told, and 10 s.
+//!
+//! A stack without [`link_chatter`](crate::stack::Config::link_chatter) only answers queries. As there
+//! are no sockets, all groups are joined for all sources, and queries about sources are answered like
+//! those about their group.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use weir_netlink::rta;
-use weir_packet::checksum::checksum;
+use weir_packet::checksum::{checksum, verify};
 use weir_packet::header::ETH_P_IP;
 use weir_packet::header::ipv4::{IP_DF, fill_check};
-use weir_packet::{Batch, Flags, PacketType};
+use weir_packet::{Batch, DropReason, Flags, Packet, PacketType};
 
 use super::group::{ALL_HOSTS, State};
 use super::select::select_address;
 use crate::chatter::{self, Chance, PRIORITY, TICK};
-use crate::clock::{MILLISECOND, TimerId};
+use crate::clock::{MILLISECOND, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::ipv4::WithIpv4;
@@ -36,6 +42,8 @@ const ALL_IGMPV3_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
 
 /// `IPPROTO_IGMP`
 const PROTOCOL: u8 = 2;
+/// `IGMP_HOST_MEMBERSHIP_QUERY`
+const QUERY: u8 = 0x11;
 /// `IGMP_HOST_MEMBERSHIP_REPORT`
 const REPORT_V1: u8 = 0x12;
 /// `IGMPV2_HOST_MEMBERSHIP_REPORT`
@@ -50,6 +58,13 @@ const IS_EXCLUDE: u8 = 2;
 const TO_INCLUDE: u8 = 3;
 /// `IGMPV3_CHANGE_TO_EXCLUDE`: of no source, that is, the host joined the group.
 const TO_EXCLUDE: u8 = 4;
+
+/// The time between queries in ns, until a query tells another (`IGMP_QUERY_INTERVAL`).
+const QUERY_INTERVAL: u64 = 125 * SECOND;
+/// The longest time to an answer in ns, if a query tells none (`IGMP_QUERY_RESPONSE_INTERVAL`).
+const RESPONSE_INTERVAL: u64 = 10 * SECOND;
+/// The unit of the time to an answer in ns (`IGMP_TIMER_SCALE`).
+const TENTH: u64 = SECOND / 10;
 
 /// The length of the header with the router alert option in bytes (RFC 2113).
 const HEADER: usize = 24;
@@ -69,7 +84,47 @@ pub(super) struct Reports {
     /// The groups left, with the number of reports that still have to say so, oldest first
     /// (`mc_tomb`).
     left: Vec<(Ipv4Addr, u32)>,
+    /// The timer of the answer to a general query (`mr_gq_timer`).
+    general: Option<TimerId>,
     chance: Chance,
+}
+
+/// What a device has learned from queries.
+#[derive(Debug)]
+pub(super) struct Querier {
+    /// Until when, in ns of the stack's clock, the device uses IGMPv1 and IGMPv2 (`mr_v1_seen`,
+    /// `mr_v2_seen`).
+    old: [AtomicU64; 2],
+    /// The robustness variable, or 0 for `igmp_qrv` (`mr_qrv`).
+    robustness: AtomicU32,
+    /// The time between queries in ns (`mr_qi`).
+    interval: AtomicU64,
+}
+
+impl Default for Querier {
+    fn default() -> Self {
+        Self {
+            old: Default::default(),
+            robustness: AtomicU32::new(0),
+            interval: AtomicU64::new(QUERY_INTERVAL),
+        }
+    }
+}
+
+impl Querier {
+    /// Takes notice of a querier of version 1 or 2.
+    fn saw(&self, site: &Site<'_>, version: usize) {
+        let times = u64::from(robustness(site)) * self.interval.load(Relaxed);
+        let until = site.stack.clock.now() + times + RESPONSE_INTERVAL;
+        if let Some(old) = self.old.get(version - 1) {
+            old.store(until, Relaxed);
+        }
+    }
+
+    fn sees(&self, version: usize, now: u64) -> bool {
+        let until = self.old.get(version - 1).map(|until| until.load(Relaxed));
+        until.is_some_and(|until| now < until)
+    }
 }
 
 impl Reports {
@@ -81,7 +136,10 @@ impl Reports {
     /// Stops the timer.
     pub fn stop(&mut self, site: &Site<'_>) {
         self.changes = 0;
-        if let Some(timer) = self.timer.take() {
+        for timer in [self.timer.take(), self.general.take()]
+            .into_iter()
+            .flatten()
+        {
             site.stack.timers.cancel(timer);
         }
     }
@@ -112,17 +170,22 @@ impl Reports {
 
 /// Returns how often a change is announced.
 fn robustness(site: &Site<'_>) -> u32 {
+    let told = site.device.ipv4().groups.querier.robustness.load(Relaxed);
+    if told != 0 {
+        return told;
+    }
     site.ns.conf().ipv4.get(Slot::IgmpQrv).max(1) as u32
 }
 
-/// Returns the version of IGMP that the device uses (`IGMP_V1_SEEN`, `IGMP_V2_SEEN`).
-pub fn version(all: &Conf<Ipv4Conf>, own: &Conf<Ipv4Conf>) -> u8 {
-    let forced = |version| {
-        [all, own]
-            .iter()
-            .any(|c| c.get(Ipv4Conf::ForceIgmpVersion) == version)
+/// Returns the version of IGMP that a device uses at a time of the stack's clock (`IGMP_V1_SEEN`,
+/// `IGMP_V2_SEEN`).
+pub fn version(all: &Conf<Ipv4Conf>, device: &Device, now: u64) -> u8 {
+    let own = &device.conf().ipv4;
+    let is = |version: i32| {
+        let forced = |conf: &Conf<Ipv4Conf>| conf.get(Ipv4Conf::ForceIgmpVersion) == version;
+        forced(all) || forced(own) || device.ipv4().groups.querier.sees(version as usize, now)
     };
-    match (forced(1), forced(2)) {
+    match (is(1), is(2)) {
         (true, _) => 1,
         (false, true) => 2,
         (false, false) => 3,
@@ -130,7 +193,11 @@ pub fn version(all: &Conf<Ipv4Conf>, own: &Conf<Ipv4Conf>) -> u8 {
 }
 
 fn version_of(site: &Site<'_>) -> u8 {
-    version(&site.ns.conf().all.ipv4, &site.device.conf().ipv4)
+    version(
+        &site.ns.conf().all.ipv4,
+        site.device,
+        site.stack.clock.now(),
+    )
 }
 
 /// Returns the longest time between unsolicited reports in ns (`unsolicited_report_interval`).
@@ -142,12 +209,15 @@ fn interval(site: &Site<'_>) -> u64 {
     site.device.conf().ipv4.get(slot).max(1) as u64 * MILLISECOND
 }
 
-/// Returns whether a group is reported at all.
-fn is_reported(site: &Site<'_>, address: Ipv4Addr) -> bool {
+/// Returns whether a host answers queries about a group.
+fn is_answered(site: &Site<'_>, address: Ipv4Addr) -> bool {
     let local = matches!(address.octets(), [224, 0, 0, _]);
-    site.stack.config.link_chatter
-        && address != ALL_HOSTS
-        && (!local || site.ns.conf().ipv4.on(Slot::IgmpLinkLocalMcastReports))
+    address != ALL_HOSTS && (!local || site.ns.conf().ipv4.on(Slot::IgmpLinkLocalMcastReports))
+}
+
+/// Returns whether joins and leaves of a group are reported.
+fn is_reported(site: &Site<'_>, address: Ipv4Addr) -> bool {
+    site.stack.config.link_chatter && is_answered(site, address)
 }
 
 /// Reports a new membership (`igmp_group_added`).
@@ -237,6 +307,170 @@ fn report_changes(cx: &mut Cx<'_>, device: &Arc<Device>) {
             let most = interval(&site);
             reports.arm(&site, most);
         }
+    }
+    send_records(cx, device, &records);
+}
+
+/// Receives a message (`igmp_rcv`). `at` is its offset.
+///
+/// # Errors
+/// The reason for dropping it.
+pub(super) fn receive(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    packet: &Packet,
+    at: usize,
+) -> Result<(), DropReason> {
+    let message = packet.data().get(at..).unwrap_or_default();
+    let Some((head, group)) = message.get(..8).and_then(<[u8]>::split_first_chunk::<4>) else {
+        return Err(DropReason::NOT_SPECIFIED);
+    };
+    if !verify(message) {
+        return Err(DropReason::NOT_SPECIFIED);
+    }
+    let ns = device.namespace(cx.guard).clone();
+    let site = Site::new(cx.stack, cx.guard, &ns, device);
+    let group = group
+        .first_chunk()
+        .map_or(0, |group| u32::from_be_bytes(*group));
+    match head[0] {
+        QUERY => asked(&site, head[1], group.into(), message),
+        // Unicast reports may not have reached the router.
+        REPORT_V1 | REPORT_V2
+            if matches!(
+                packet.pkt_type(),
+                PacketType::Multicast | PacketType::Broadcast
+            ) =>
+        {
+            heard(&site, group.into());
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Handles another host's report of a group: one suffices (`igmp_heard_report`).
+fn heard(site: &Site<'_>, address: Ipv4Addr) {
+    if !is_answered(site, address) {
+        return;
+    }
+    let mut state = site.device.ipv4().groups.lock();
+    if let Some(group) = state.list.iter_mut().find(|g| g.address == address) {
+        if let Some(timer) = group.timer.take() {
+            site.stack.timers.cancel(timer);
+        }
+        (group.reported, group.unsolicited) = (false, 0);
+    }
+}
+
+/// Returns a number in the floating-point format of IGMPv3 (`IGMPV3_MRC`, `IGMPV3_QQIC`).
+fn floating(code: u8) -> u64 {
+    match u64::from(code) {
+        code if code < 0x80 => code,
+        code => (code & 0xf | 0x10) << ((code >> 4 & 7) + 3),
+    }
+}
+
+/// Handles a query, which is answered after a random time (`igmp_heard_query`).
+fn asked(site: &Site<'_>, code: u8, mut group: Ipv4Addr, message: &[u8]) -> Result<(), DropReason> {
+    let groups = &site.device.ipv4().groups;
+    let querier = &groups.querier;
+    let version = version_of(site);
+    let mut most = floating(code) * TENTH;
+    if message.len() == 8 {
+        if code == 0 {
+            most = RESPONSE_INTERVAL;
+            querier.saw(site, 1);
+            group = Ipv4Addr::UNSPECIFIED;
+        } else {
+            most = u64::from(code) * TENTH;
+            querier.saw(site, 2);
+        }
+        let mut state = groups.lock();
+        state.reports.changes = 0;
+        state.reports.left.clear();
+        if let Some(timer) = state.reports.timer.take() {
+            site.stack.timers.cancel(timer);
+        }
+        drop(state);
+    } else if version == 1 {
+        most = RESPONSE_INTERVAL;
+        group = Ipv4Addr::UNSPECIFIED;
+    } else if version == 3 {
+        let (Some(&robust), Some(&every), Some(sources)) =
+            (message.get(8), message.get(9), message.get(10..12))
+        else {
+            return Err(DropReason::NOT_SPECIFIED);
+        };
+        querier.robustness.store(u32::from(robust & 7), Relaxed);
+        let every = match floating(every) {
+            0 => QUERY_INTERVAL,
+            seconds => seconds * SECOND,
+        };
+        querier.interval.store(every, Relaxed);
+        if group.is_unspecified() {
+            if sources != [0, 0] {
+                return Err(DropReason::NOT_SPECIFIED);
+            }
+            answer_all(site, most);
+            return Ok(());
+        }
+    } else if message.len() < 12 {
+        return Err(DropReason::NOT_SPECIFIED);
+    }
+    answer_each(site, group, most.max(TICK));
+    Ok(())
+}
+
+/// Arms the timer of the answer to a general query (`igmp_gq_start_timer`).
+fn answer_all(site: &Site<'_>, most: u64) {
+    let mut state = site.device.ipv4().groups.lock();
+    let reports = &mut state.reports;
+    let delay = reports.chance.below(site, CHANCE, most.max(TICK)) + 2 * TICK;
+    let time = site.stack.clock.now() + delay;
+    if reports.general.is_some_and(|timer| timer.time() <= time) {
+        return;
+    }
+    let next = chatter::after(site, delay, report_all);
+    if let Some(timer) = reports.general.replace(next) {
+        site.stack.timers.cancel(timer);
+    }
+}
+
+/// Arms the timers of the groups that a query concerns (`igmp_mod_timer`).
+fn answer_each(site: &Site<'_>, asked: Ipv4Addr, most: u64) {
+    let mut state = site.device.ipv4().groups.lock();
+    let State { list, reports } = &mut *state;
+    let now = site.stack.clock.now();
+    for group in list.iter_mut().rev() {
+        if !(asked.is_unspecified() || asked == group.address) || !is_answered(site, group.address)
+        {
+            continue;
+        }
+        group.unsolicited = 0;
+        if group.timer.is_some_and(|timer| timer.time() < now + most) {
+            continue;
+        }
+        let next = reports.arm_one(site, most, group.address);
+        if let Some(timer) = group.timer.replace(next) {
+            site.stack.timers.cancel(timer);
+        }
+    }
+}
+
+/// Reports all memberships (`igmp_gq_timer_expire`).
+fn report_all(cx: &mut Cx<'_>, device: &Arc<Device>) {
+    let ns = device.namespace(cx.guard).clone();
+    let site = Site::new(cx.stack, cx.guard, &ns, device);
+    let mut records = Vec::new();
+    {
+        let mut state = device.ipv4().groups.lock();
+        if state.reports.general.take().is_none() {
+            return;
+        }
+        let groups = state.list.iter().rev().map(|group| group.address);
+        let groups = groups.filter(|address| is_answered(&site, *address));
+        records.extend(groups.map(|address| (IS_EXCLUDE, address)));
     }
     send_records(cx, device, &records);
 }

@@ -3,7 +3,7 @@
 //!
 //! A datagram for a tunnel's port goes to the tunnel. Weir has no other sockets: a datagram to one
 //! of our UDP ports is answered with "port unreachable", a TCP segment with a reset, any other
-//! protocol with "protocol unreachable". Echo requests are answered. IGMP is accepted and ignored.
+//! protocol with "protocol unreachable". Echo requests are answered. IGMP queries are answered ([`super::igmp`]).
 
 use std::sync::Arc;
 
@@ -50,7 +50,10 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Pa
         IPPROTO_ICMP => icmp::receive(cx, device, ns, packet, at, to),
         IPPROTO_UDP | IPPROTO_UDPLITE => udp(cx, device, ns, packet, at, to),
         IPPROTO_TCP => reset(cx, device, ns, packet, at, to),
-        IPPROTO_IGMP => cx.consume(packet),
+        IPPROTO_IGMP => match super::igmp::receive(cx, device, &packet, at) {
+            Ok(()) => cx.consume(packet),
+            Err(reason) => cx.drop(device, Place::Ipv4Local, reason, packet),
+        },
         _ => {
             if to == To::Us {
                 let code = ICMP_PROT_UNREACH;

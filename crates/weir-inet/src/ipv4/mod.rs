@@ -27,6 +27,7 @@ mod local;
 pub mod output;
 pub mod peer;
 pub mod reassembly;
+mod redirect;
 pub mod route;
 pub mod select;
 mod straight;
@@ -138,6 +139,7 @@ static ARP: Protocol = Protocol {
         }
     },
     failed: neighbour_failed,
+    proxied: |_, _, _, _, _| {},
 };
 
 /// Has an IPv4 side: a device or a namespace.

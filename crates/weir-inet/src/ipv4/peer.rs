@@ -20,6 +20,12 @@ const ERROR_COST: u64 = SECOND;
 const ERROR_BURST: u64 = 5 * SECOND;
 /// The burst size of rate-limited messages (`XRLIM_BURST_FACTOR`).
 const BURST_FACTOR: u64 = 6;
+/// The number of redirects after which a host counts as ignoring them (`ip_rt_redirect_number`).
+const REDIRECTS: u32 = 9;
+/// The time between the first two redirects in ns is twice this (`ip_rt_redirect_load`).
+const REDIRECT_LOAD: u64 = 20 * MILLISECOND;
+/// The time of silence in ns after which redirects are sent again (`ip_rt_redirect_silence`).
+const SILENCE: u64 = REDIRECT_LOAD << 10;
 
 #[derive(Debug)]
 struct Peer {
@@ -29,6 +35,9 @@ struct Peer {
     last: u64,
     /// The number of fragments received from the host.
     fragments: u32,
+    /// The number of redirects sent, and the time of the last one, or of the last one that was not
+    /// sent (`n_redirects`, `rate_last`).
+    redirects: (u32, u64),
 }
 
 /// The remote hosts of a namespace, of both families.
@@ -53,6 +62,7 @@ impl Peers {
             tokens: 60 * SECOND,
             last: now,
             fragments: 0,
+            redirects: (0, 0),
         }))
     }
 
@@ -81,6 +91,26 @@ impl Peers {
         limit == 0 || self.take(address, now, cost, BURST_FACTOR * cost)
     }
 
+    /// Returns whether a redirect may be sent to a host (`ip_rt_send_redirect`).
+    pub fn may_redirect(&self, address: IpAddr, now: u64) -> bool {
+        self.with(address, now, |peer| {
+            let (sent, last) = &mut peer.redirects;
+            if now > *last + SILENCE {
+                *sent = 0;
+            }
+            if *sent >= REDIRECTS {
+                *last = now;
+                return false;
+            }
+            let may = *sent == 0 || now > *last + (REDIRECT_LOAD << *sent);
+            if may {
+                *last = now;
+                *sent += 1;
+            }
+            may
+        })
+    }
+
     /// Counts a fragment received from a host. Returns the total so far.
     pub fn count_fragment(&self, address: IpAddr, now: u64) -> u32 {
         self.with(address, now, |peer| {
@@ -93,6 +123,25 @@ impl Peers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn redirects_grow_rare_and_end_until_there_is_silence() {
+        let peers = Peers::default();
+        let host = IpAddr::from([10, 0, 0, 1]);
+        let second = |second| {
+            (0..100)
+                .filter(|tick| peers.may_redirect(host, second * SECOND + tick * 10 * MILLISECOND))
+                .count()
+        };
+        // After 20, 40, 80, 160, 320, 640 ms.
+        let first: usize = second(1);
+        assert_eq!(first, 5);
+        let rest: usize = (2..20).map(second).sum();
+        assert_eq!(first + rest, REDIRECTS as usize);
+        // The sender is not silent, so there is none.
+        assert_eq!((20..60).map(second).sum::<usize>(), 0);
+        assert_eq!(second(90), 5);
+    }
 
     #[test]
     fn a_burst_then_one_a_second_and_both_uses_share() {

@@ -322,11 +322,11 @@ impl<'g> Input<'g> {
         Verdict::Local(To::All)
     }
 
-    /// Decides on a multicast packet (`ip_route_input_mc`). Every device is a member of 224.0.0.1
-    /// and of no other group.
+    /// Decides on a multicast packet (`ip_route_input_mc`). Every device is a member of 224.0.0.1, also
+    /// while it is down.
     fn group(&self, key: &Key, protocol: u8) -> Verdict<'g> {
         const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
-        if key.dst != ALL_HOSTS {
+        if key.dst != ALL_HOSTS && !self.device.ipv4().groups.has(key.dst) {
             return Verdict::Drop(DropReason::IP_INVALID_DEST);
         }
         let src = key.src;

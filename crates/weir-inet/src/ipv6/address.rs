@@ -9,9 +9,10 @@
 //! permanent ones if `keep_addr_on_down` is set. Readers load the list under a guard; changes hold
 //! the device's address lock and return [`News`].
 //!
-//! Not implemented: the random delay before the first solicitation (it is 0), optimistic and
-//! temporary addresses, addresses from router advertisements, stable
-//! privacy (`addr_gen_mode` 2 gives no address; 3 derives one from the stack's seed).
+//! Not implemented: the random delay before the first solicitation (it is 0), optimistic addresses.
+
+pub mod auto;
+mod stable;
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -65,6 +66,8 @@ pub struct Address {
     pub created: u64,
     /// The time of the last update in ns of the stack's clock.
     pub updated: u64,
+    /// Its interface identifier is the device's token.
+    tokenized: bool,
     /// Whether its local route has been created.
     routed: bool,
 }
@@ -83,6 +86,7 @@ impl Address {
             valid: FOREVER,
             created: now,
             updated: now,
+            tokenized: false,
             routed: false,
         }
     }
@@ -184,6 +188,20 @@ pub fn link_local(mac: [u8; 6], id: u16) -> Ipv6Addr {
         id => (a, id.to_be_bytes()),
     };
     Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a, b, c, high, low, d, e, f])
+}
+
+/// Returns the address in a prefix of 64 bits that belongs to the device's secret: the one that is set
+/// (`stable_secret`) in mode 2, if there is one, and one from the stack's seed in mode 3.
+fn stable(site: &Site<'_>, mode: i32, prefix: Ipv6Addr) -> Option<Ipv6Addr> {
+    let secret = match mode {
+        2 => super::stable_secret(site.ns, site.device)?,
+        _ => {
+            let path = format!("{} stable {:?}", site.ns.id.0, site.device.address());
+            let low = crate::random::seed_of(site.stack.config.seed, &path);
+            Ipv6Addr::from(u128::from(low))
+        }
+    };
+    stable::derive(secret, prefix)
 }
 
 /// The effect of a change, to be announced.
@@ -488,17 +506,21 @@ impl Work<'_, '_> {
         if site.device.is_l3_master() {
             return;
         }
-        let wanted = match site.device.conf().ipv6.get(Ipv6Conf::AddrGenMode) {
-            0 => link_local(site.device.address(), site.device.link.device_id()),
-            3 => {
-                let path = format!("{} stable {:?}", site.ns.id.0, site.device.address());
-                let low = crate::random::seed_of(site.stack.config.seed, &path);
-                Ipv6Addr::from((0xfe80 << 112) | u128::from(low))
+        let mode = site.device.conf().ipv6.get(Ipv6Conf::AddrGenMode);
+        let (wanted, flags) = match mode {
+            0 => {
+                let own = link_local(site.device.address(), site.device.link.device_id());
+                (Some(own), 0)
+            }
+            2 | 3 => {
+                let network = Ipv6Addr::from(0xfe80 << 112);
+                (stable(&site, mode, network), ifa::f::STABLE_PRIVACY)
             }
             _ => return,
         };
+        let Some(wanted) = wanted else { return };
         let mut address = Address::new(wanted, 64, now);
-        address.flags = ifa::f::PERMANENT;
+        address.flags = ifa::f::PERMANENT | flags;
         address.protocol = ifa::prot::KERNEL_LL;
         if self.insert(address.clone()).is_ok() {
             self.add_prefix_route(&address);

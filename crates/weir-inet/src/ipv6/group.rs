@@ -13,7 +13,7 @@ use weir_netlink::ifla::arphrd;
 use weir_packet::header::ethernet::multicast_v6;
 use weir_sync::order::{self, Mutex, MutexGuard};
 
-use super::mld::Reports;
+use super::mld::{Querier, Reports};
 use crate::clock::TimerId;
 use crate::layers::Site;
 use crate::taken::{self, Reference};
@@ -118,11 +118,20 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 pub struct Groups {
     state: Mutex<State, order::Groups>,
+    pub(super) querier: Querier,
 }
 
 impl Groups {
     pub(super) fn lock(&self) -> MutexGuard<'_, State, order::Groups> {
         self.state.lock()
+    }
+
+    /// Returns whether the device has joined a group.
+    pub(super) fn has(&self, address: Ipv6Addr) -> bool {
+        self.lock()
+            .list
+            .iter()
+            .any(|group| group.address == address)
     }
 
     /// Returns the memberships, newest first.

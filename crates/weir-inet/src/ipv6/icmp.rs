@@ -26,6 +26,7 @@ use weir_packet::header::ipv6::{IPPROTO_ICMPV6, upper_layer};
 use weir_packet::header::{Icmp, IcmpMut, Ipv6, Udp, ndisc};
 use weir_packet::{DropReason, Packet, PacketType};
 
+use super::mld;
 use super::output::{self, Head, Route};
 use super::select::{needs_device, own_kind, select_address};
 use crate::cpu::Cx;
@@ -228,6 +229,10 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet)
         ICMPV6_ECHO_REPLY => ended(cx, DropReason::NO_SOCKET, packet),
         ndisc::NDISC_ROUTER_SOLICITATION..=ndisc::NDISC_REDIRECT => {
             super::nd::receive(cx, device, at, packet);
+        }
+        mld::QUERY | mld::REPORT => {
+            mld::receive(cx, device, at, &packet);
+            cx.consume(packet);
         }
         _ => cx.consume(packet),
     }

@@ -13,25 +13,30 @@ pub mod local;
 mod mld;
 pub mod nd;
 pub mod output;
+mod ra;
 pub mod reassembly;
 pub mod select;
 pub mod solicit;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use weir_netlink::ifla::iff;
 use weir_packet::Packet;
 use weir_packet::header::ETH_P_IPV6;
 use weir_packet::header::icmp::{ICMPV6_ADDR_UNREACH, ICMPV6_DEST_UNREACH};
+use weir_packet::header::ndisc::solicited_node;
+use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Domain, Guard};
 
 use address::Addresses;
 use facts::Facts;
 
+use crate::clock::{Holds, TimerId};
 use crate::cpu::Cx;
 use crate::device::Device;
+use crate::fib::host::WithRoutes;
 use crate::layers::{Event, Module, PacketType, Site};
 use crate::listen::{ConfEvent, conf6};
 use crate::mib::WithMib;
@@ -50,6 +55,10 @@ pub struct Inet {
     pub groups: group::Groups,
     /// The router solicitations.
     pub solicitations: solicit::Solicitations,
+    /// The interface identifier of automatic addresses (`ip token`), or 0.
+    pub token: AtomicU64,
+    /// The secret of stable addresses (`stable_secret`).
+    pub secret: Mutex<Option<Ipv6Addr>, order::Groups>,
 }
 
 impl Inet {
@@ -59,6 +68,8 @@ impl Inet {
             addresses: Addresses::new(domain),
             groups: group::Groups::default(),
             solicitations: solicit::Solicitations::default(),
+            token: AtomicU64::new(0),
+            secret: Mutex::default(),
         }
     }
 }
@@ -87,6 +98,15 @@ static DISCOVERY: Protocol = Protocol {
         }
     },
     failed: neighbour_failed,
+    proxied: |stack, guard, device, address, came| {
+        let IpAddr::V6(address) = address else { return };
+        let group = solicited_node(address.octets()).into();
+        let site = Site::new(stack, guard, device.namespace(guard), device);
+        match came {
+            true => device.ipv6().groups.join(&site, group),
+            false => device.ipv6().groups.leave(&site, group),
+        }
+    },
 };
 
 /// Has an IPv6 side: a device or a namespace.
@@ -146,6 +166,42 @@ pub struct Net {
     idents: AtomicU32,
     /// The label table for source address selection.
     pub labels: label::Labels,
+    /// The secret of stable addresses of devices without one (`conf/default/stable_secret`).
+    pub secret: Mutex<Option<Ipv6Addr>, order::Groups>,
+    /// The timer of the next route that expires.
+    expiry: Mutex<Option<TimerId>, order::Groups>,
+}
+
+/// Returns the secret of a device's stable addresses, if there is one.
+pub(crate) fn stable_secret(ns: &Namespace, device: &Device) -> Option<Ipv6Addr> {
+    let own = *device.ipv6().secret.lock();
+    own.or_else(|| *ns.ipv6().secret.lock())
+}
+
+/// Has expired routes removed right after `expires`. Linux's garbage collector runs up to 30 seconds
+/// later; until then it reports them, but no longer uses them.
+pub fn expire_routes_at(stack: &Stack, ns: &Arc<Namespace>, expires: u64) {
+    let time = expires.saturating_add(1);
+    let mut timer = ns.ipv6().expiry.lock();
+    if timer.as_ref().is_some_and(|timer| timer.time() <= time) {
+        return;
+    }
+    if let Some(timer) = timer.take() {
+        stack.timers.cancel(timer);
+    }
+    let ns = Arc::downgrade(ns);
+    let fire = move |cx: &mut Cx<'_>| {
+        if let Some(ns) = ns.upgrade() {
+            ns.ipv6().expiry.lock().take();
+            let mut events = Vec::new();
+            let next = ns.fib().v6.expire(cx.stack.clock.now(), &mut events);
+            crate::fib::host::tell(cx.stack, &ns, &events);
+            if let Some(next) = next {
+                expire_routes_at(cx.stack, &ns, next);
+            }
+        }
+    };
+    *timer = Some(stack.arm(time, Holds::Nothing, Box::new(fire)));
 }
 
 impl Net {
@@ -157,6 +213,8 @@ impl Net {
             tracked_fragments: reassembly::Fragments::default(),
             seed: crate::random::seed_of(seed, "ipv6"),
             idents: AtomicU32::new(0),
+            secret: Mutex::default(),
+            expiry: Mutex::default(),
         }
     }
 
@@ -173,6 +231,15 @@ impl Net {
 pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     device.conf().ipv6.copy(&ns.conf().default.ipv6);
     device.mib().clear();
+    device.ipv6().token.store(0, Relaxed);
+    let secret = *ns.ipv6().secret.lock();
+    *device.ipv6().secret.lock() = secret;
+    if secret.is_some() {
+        device
+            .conf()
+            .ipv6
+            .set(Ipv6Conf::AddrGenMode, STABLE_PRIVACY);
+    }
     if device.flags() & (iff::NOARP | iff::LOOPBACK) != 0 {
         // Such devices do no duplicate address detection (`ipv6_add_dev`).
         device.conf().ipv6.set(Ipv6Conf::AcceptDad, -1);
@@ -221,6 +288,7 @@ pub fn carrier_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device
 }
 
 pub use input::receive;
+pub use ra::accepts as accepts_advertisements;
 
 /// Flushes the neighbours of a device whose link-layer address changed (`neigh_changeaddr`).
 pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
@@ -244,7 +312,10 @@ pub fn set_conf(stack: &Stack, ns: &Namespace, target: Target, slot: Ipv6Conf, v
         Target::Default => set(&ns.conf().default.ipv6, &target),
         Target::All => {
             set(&ns.conf().all.ipv6, &target);
-            if matches!(slot, Ipv6Conf::Forwarding | Ipv6Conf::DisableIpv6) {
+            if matches!(
+                slot,
+                Ipv6Conf::Forwarding | Ipv6Conf::DisableIpv6 | Ipv6Conf::AddrGenMode
+            ) {
                 set(&ns.conf().default.ipv6, &Target::Default);
                 for device in ns.all_devices() {
                     set_on_device(stack, ns, &device, slot, value);
@@ -265,20 +336,59 @@ fn set_on_device(stack: &Stack, ns: &Namespace, device: &Arc<Device>, slot: Ipv6
         ns,
         &ConfEvent::Changed(&Target::Device(device.clone()), slot),
     );
-    let before = before != 0;
-    if before == (value != 0) {
-        return;
-    }
     let guard = stack.domain.pin();
     let ns = device.namespace(&guard);
     let site = Site::new(stack, &guard, ns, device);
     let addresses = &device.ipv6().addresses;
+    if slot == Ipv6Conf::AddrGenMode {
+        return addresses.mode_changed(&site);
+    }
+    let before = before != 0;
+    if before == (value != 0) {
+        return;
+    }
     match slot {
         Ipv6Conf::DisableIpv6 if before && !device.is_up() => {}
         Ipv6Conf::DisableIpv6 if before => addresses.device_up(&site),
         Ipv6Conf::DisableIpv6 => addresses.device_down(&site, false),
-        Ipv6Conf::Forwarding => addresses.forwarding_changed(&site),
+        Ipv6Conf::Forwarding => {
+            addresses.forwarding_changed(&site);
+            if value != 0 {
+                ra::purge_routers(&site);
+            }
+        }
         _ => {}
+    }
+}
+
+/// `IN6_ADDR_GEN_MODE_STABLE_PRIVACY`
+pub const STABLE_PRIVACY: i32 = 2;
+
+/// Returns whether a device, or devices to come, may have an `addr_gen_mode` (`check_addr_gen_mode`,
+/// `check_stable_privacy`).
+pub fn is_mode(ns: &Namespace, device: Option<&Device>, mode: i32) -> bool {
+    let has_secret = || device.is_none_or(|device| stable_secret(ns, device).is_some());
+    (0..=3).contains(&mode) && (mode != STABLE_PRIVACY || has_secret())
+}
+
+/// Sets the secret of stable addresses of a device, or of all that have none
+/// (`addrconf_sysctl_stable_secret`).
+pub fn set_secret(ns: &Namespace, device: Option<&Device>, secret: Ipv6Addr) {
+    let set = |device: &Device| {
+        device
+            .conf()
+            .ipv6
+            .set(Ipv6Conf::AddrGenMode, STABLE_PRIVACY)
+    };
+    match device {
+        Some(device) => {
+            *device.ipv6().secret.lock() = Some(secret);
+            set(device);
+        }
+        None => {
+            *ns.ipv6().secret.lock() = Some(secret);
+            ns.all_devices().iter().for_each(|device| set(device));
+        }
     }
 }
 

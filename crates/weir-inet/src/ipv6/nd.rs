@@ -6,7 +6,9 @@
 //! ends the router solicitations of its receiver ([`super::solicit`]); its contents and redirects are
 //! accepted and ignored (`accept_redirects` is only stored).
 //!
-//! Not implemented: proxies (`proxy_ndp`), nonces in duplicate address detection (`enhanced_dad`: a
+//! A router answers for the addresses of proxy entries (`proxy_ndp`), immediately.
+//!
+//! Not implemented: nonces in duplicate address detection (`enhanced_dad`: a
 //! solicitation that is looped back counts as another host's), the random delay of answers for
 //! anycast addresses, unsolicited advertisements (`ndisc_notify`), `accept_untracked_na`.
 
@@ -20,8 +22,8 @@ use weir_packet::header::ndisc::{
     NA_OVERRIDE, NA_ROUTER, NA_SOLICITED, ND_OPT_REDIRECT_HDR, ND_OPT_SOURCE_LL_ADDR,
     ND_OPT_TARGET_LL_ADDR, NDISC_NEIGHBOUR_ADVERTISEMENT, NDISC_NEIGHBOUR_SOLICITATION,
     NDISC_REDIRECT, NDISC_ROUTER_ADVERTISEMENT, NDISC_ROUTER_SOLICITATION, Neighbour, Redirect,
-    RedirectMut, RouterAdvertisement, RouterSolicitation, advertisement, dad_solicitation, options,
-    solicitation, solicited_node,
+    RedirectMut, RouterSolicitation, advertisement, dad_solicitation, options, solicitation,
+    solicited_node,
 };
 use weir_packet::header::{ETH_P_IPV6, Icmp, Ipv6};
 use weir_packet::packet::Flags;
@@ -38,7 +40,9 @@ use crate::ipv6::WithIpv6;
 use crate::layers::Site;
 use crate::mib::Count;
 use crate::mib::{Icmp as Counter, Ip, Way};
+use crate::namespace::Namespace;
 use crate::neigh::WithNeighbours;
+use crate::neigh::proxy::Proxy;
 use crate::neigh::{Update, nud};
 use crate::settings::WithSettings;
 use crate::settings::{Ipv6 as Slot, Ipv6Conf};
@@ -216,7 +220,7 @@ fn judge(
         NDISC_NEIGHBOUR_SOLICITATION => solicited(cx, device, ends, message),
         NDISC_NEIGHBOUR_ADVERTISEMENT => advertised(cx, device, ends, message),
         NDISC_ROUTER_SOLICITATION => router_solicited(cx, device, ends, message),
-        NDISC_ROUTER_ADVERTISEMENT => router_advertised(cx, device, ends, message),
+        NDISC_ROUTER_ADVERTISEMENT => super::ra::received(cx, device, ends.src, message),
         // Redirects.
         _ => Ok(()),
     }
@@ -249,7 +253,7 @@ fn option(bytes: &[u8], kind: u8) -> Result<Option<Mac>, DropReason> {
 }
 
 /// Learns or confirms a neighbour's address (`ndisc_update`).
-fn update(
+pub(super) fn update(
     cx: &Cx<'_>,
     device: &Arc<Device>,
     address: Ipv6Addr,
@@ -271,6 +275,18 @@ fn update(
     // As in Linux, a rejected update is not an error of the message.
     let _ = entry.update(cx.stack, cx.guard, device, update);
     true
+}
+
+/// Returns the entry by which a router answers for another host (`pndisc_is_router`).
+fn proxy_for(ns: &Namespace, device: &Device, target: Ipv6Addr) -> Option<Proxy> {
+    let conf = &device.conf().ipv6;
+    let on = conf.on(Ipv6Conf::ProxyNdp) || ns.conf().all.ipv6.on(Ipv6Conf::ProxyNdp);
+    if !on || !conf.on(Ipv6Conf::Forwarding) {
+        return None;
+    }
+    ns.neighbours()
+        .proxies
+        .find(Some(device.key), target.into())
 }
 
 /// Handles a neighbour solicitation (`ndisc_recv_ns`).
@@ -298,6 +314,7 @@ fn solicited(
     }
     let to_group = ends.dst.is_multicast();
     let own = device.ipv6().addresses.get(target, cx.guard);
+    let mut proxy = None;
     match own {
         Some(address) if address.is_tentative() => {
             // Another host is detecting the same address.
@@ -310,13 +327,20 @@ fn solicited(
         Some(_) => {}
         None => {
             if own_kind(ns, device, target, cx.guard) != Some(weir_netlink::rta::rtn::ANYCAST) {
-                return Err(DropReason::IPV6_NDISC_NS_OTHERHOST);
+                match proxy_for(ns, device, target) {
+                    Some(entry) => proxy = Some(entry),
+                    None => return Err(DropReason::IPV6_NDISC_NS_OTHERHOST),
+                }
             }
         }
     }
     let mine = own.is_some();
     let mut flags = 0;
-    if device.conf().ipv6.on(Ipv6Conf::Forwarding) {
+    let is_router = match proxy {
+        Some(proxy) => proxy.flags & weir_netlink::nda::ntf::ROUTER != 0,
+        None => device.conf().ipv6.on(Ipv6Conf::Forwarding),
+    };
+    if is_router {
         flags |= NA_ROUTER;
     }
     if detection {
@@ -381,7 +405,9 @@ fn advertised(
     let entry = ns
         .neighbours()
         .get(device.key, IpAddr::V6(target), cx.guard);
-    if entry.is_some_and(|entry| entry.state() & nud::FAILED == 0) {
+    if let Some(entry) = entry.filter(|entry| entry.state() & nud::FAILED == 0) {
+        let entry = entry.clone();
+        let was_router = entry.flags() & weir_netlink::nda::ntf::ROUTER != 0;
         update(
             cx,
             device,
@@ -397,27 +423,11 @@ fn advertised(
                 learned_elsewhere: None,
             },
         );
+        if was_router && entry.flags() & weir_netlink::nda::ntf::ROUTER == 0 {
+            let site = Site::new(cx.stack, cx.guard, ns, device);
+            super::ra::router_ended(&site, target);
+        }
     }
-    Ok(())
-}
-
-/// Handles a router advertisement: a device that accepts it looks for routers no longer. Its contents
-/// are ignored (`ndisc_router_discovery`).
-fn router_advertised(
-    cx: &mut Cx<'_>,
-    device: &Arc<Device>,
-    ends: Ends,
-    message: &[u8],
-) -> Result<(), DropReason> {
-    let options = message.get(RouterAdvertisement::LEN..);
-    let options = options.ok_or(DropReason::PKT_TOO_SMALL)?;
-    if !ends.src.is_unicast_link_local() {
-        return Err(DropReason::NOT_SPECIFIED);
-    }
-    option(options, ND_OPT_SOURCE_LL_ADDR)?;
-    let ns = device.namespace(cx.guard);
-    let site = Site::new(cx.stack, cx.guard, ns, device);
-    device.ipv6().solicitations.router_answered(&site);
     Ok(())
 }
 

@@ -136,7 +136,7 @@ pub fn needs_device(address: Ipv6Addr) -> bool {
 }
 
 /// Returns whether the device is a member of a multicast group (`ipv6_chk_mcast_addr`): all nodes,
-/// all routers if it forwards, and the solicited-node groups of its addresses.
+/// all routers if it forwards, the solicited-node groups of its addresses, and those that were joined.
 pub fn is_member(device: &Device, group: Ipv6Addr, guard: &Guard) -> bool {
     let routes = device.conf().ipv6.on(Ipv6Conf::Forwarding);
     match group.segments() {
@@ -147,8 +147,9 @@ pub fn is_member(device: &Device, group: Ipv6Addr, guard: &Guard) -> bool {
             let list = device.ipv6().addresses.list(guard);
             list.iter()
                 .any(|own| asks(own.address) || (routes && asks(own.network())))
+                || device.ipv6().groups.has(group)
         }
-        _ => false,
+        _ => device.ipv6().groups.has(group),
     }
 }
 

@@ -14,6 +14,7 @@ use weir_packet::header::ndisc::{ND_OPT_SOURCE_LL_ADDR, NDISC_ROUTER_SOLICITATIO
 use weir_sync::order::{self, Mutex};
 
 use super::group::ALL_ROUTERS;
+use super::ra::accepts;
 use super::select::link_local_of;
 use crate::chatter::{self, Chance};
 use crate::clock::{SECOND, TimerId};
@@ -58,11 +59,9 @@ impl Solicitations {
         }
     }
 
-    /// Ends the search if the device accepts the answer of a router (`IF_RA_RCVD`).
+    /// Ends the search, because a router has answered (`IF_RA_RCVD`).
     pub(super) fn router_answered(&self, site: &Site<'_>) {
-        if accepts(site.device) {
-            self.stop(site);
-        }
+        self.stop(site);
     }
 
     /// Ends the search, because the device went down (`addrconf_del_rs_timer`).
@@ -70,15 +69,6 @@ impl Solicitations {
         if let Some(timer) = self.state.lock().timer.take() {
             site.stack.timers.cancel(timer);
         }
-    }
-}
-
-/// Returns whether a device accepts router advertisements (`ipv6_accept_ra`).
-fn accepts(device: &Device) -> bool {
-    let conf = &device.conf().ipv6;
-    match conf.get(Ipv6Conf::AcceptRa) {
-        2 => true,
-        accepts => accepts != 0 && !conf.on(Ipv6Conf::Forwarding),
     }
 }
 

@@ -13,6 +13,7 @@
 
 mod entry;
 mod output;
+pub mod proxy;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use weir_sync::rcu::{Domain, Guard};
 pub use entry::{Neighbour, Refused, Update, nud};
 pub use output::{Run, output, output_runs, output_to};
 
+use self::proxy::Proxies;
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey, Mac};
 use crate::fib::host::WithRoutes;
@@ -48,6 +50,15 @@ pub struct Protocol {
     pub solicit: fn(&mut Cx<'_>, &Arc<Device>, IpAddr, Option<Mac>, Option<&Packet>),
     /// The neighbour a packet waited for does not answer (`error_report`).
     pub failed: fn(&mut Cx<'_>, &Arc<Device>, &Packet),
+    /// A proxy entry came to a device, or went (`pconstructor`, `pdestructor`).
+    pub proxied: fn(&Stack, &Guard, &Arc<Device>, IpAddr, bool),
+}
+
+/// Has a family's protocol know of a proxy entry that came to a device, or went.
+pub fn proxied(stack: &Stack, guard: &Guard, device: &Arc<Device>, address: IpAddr, came: bool) {
+    if let Some(protocol) = protocol(stack, address) {
+        (protocol.proxied)(stack, guard, device, address, came);
+    }
 }
 
 /// What listeners are told of an entry.
@@ -137,6 +148,8 @@ pub struct Key {
 
 /// The neighbour entries of a namespace, of both families; see the module documentation.
 pub struct Neighbours {
+    /// The proxy entries.
+    pub proxies: Proxies,
     table: RcuHash<Key, Arc<Neighbour>>,
     count: AtomicUsize,
     generation: AtomicU32,
@@ -146,6 +159,7 @@ impl Neighbours {
     /// Creates an empty table.
     pub fn new(domain: &Domain) -> Self {
         Self {
+            proxies: Proxies::default(),
             table: RcuHash::new(domain),
             count: AtomicUsize::new(0),
             generation: AtomicU32::new(0),
@@ -271,6 +285,7 @@ impl Neighbours {
         keep_permanent: bool,
     ) {
         fence(SeqCst);
+        self.proxies_went(stack, guard, device, ipv6);
         if self.count.load(Relaxed) == 0 {
             return;
         }
@@ -280,6 +295,17 @@ impl Neighbours {
                 && !(keep_permanent && entry.state() & nud::PERMANENT != 0)
             {
                 self.remove(stack, guard, &entry);
+            }
+        }
+    }
+
+    /// Deletes a device's proxy entries of one family.
+    fn proxies_went(&self, stack: &Stack, guard: &Guard, device: DeviceKey, ipv6: bool) {
+        for proxy in self.proxies.device_went(device, ipv6) {
+            if let (Some(device), Some(protocol)) =
+                (stack.device(device, guard), protocol(stack, proxy.address))
+            {
+                (protocol.proxied)(stack, guard, device, proxy.address, false);
             }
         }
     }

@@ -5,9 +5,11 @@
 //! [`Ctl`] and touches only the objects that the request names: there is no global lock around
 //! requests. Unknown request types get EOPNOTSUPP.
 
+use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
 use weir_netlink::{Error, TcMsg, Writer, af, errno, nlm, rtm};
+use weir_packet::header::ndisc::NdOption;
 
 use crate::drops::Place;
 use crate::layers::{Event, Module, Site};
@@ -21,6 +23,7 @@ pub use crate::request::{Collected, Ctl, Dump, DumpCtl, announce, announce_with}
 pub mod action;
 pub mod address;
 pub mod address_label;
+mod advertised;
 pub mod af_spec;
 pub mod chain;
 pub mod class;
@@ -131,6 +134,14 @@ impl Listener for Listening {
 
     fn address6(&self, site: &Site<'_>, address: &ipv6::address::Address, ty: u16) {
         address::announce6(site, address, ty);
+    }
+
+    fn prefix6(&self, site: &Site<'_>, prefix: &ipv6::address::auto::Prefix) {
+        advertised::prefix(site, prefix);
+    }
+
+    fn option6(&self, site: &Site<'_>, option: &NdOption<'_>, router: Ipv6Addr) {
+        advertised::option(site, option, router);
     }
 
     fn conf4(&self, ns: &Namespace, event: &ConfEvent<'_, Ipv4Conf>) {

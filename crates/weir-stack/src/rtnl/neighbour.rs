@@ -17,6 +17,7 @@ use weir_sync::rcu::Guard;
 use crate::clock::{SECOND, USER_HZ};
 use crate::device::Device;
 use crate::neigh::WithNeighbours;
+use crate::neigh::proxy::Proxy;
 use crate::neigh::{Neighbour, Refused, Told, Update, nud};
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 use crate::settings::HasIp;
@@ -165,11 +166,51 @@ fn device_of(ctl: &Ctl<'_>, message: &NdMsg) -> Result<Option<Arc<Device>>, Erro
     }
 }
 
-fn refuse_proxy(message: &NdMsg) -> Result<(), Error> {
-    if message.flags & ntf::PROXY != 0 {
-        return Err(Error::unsupported("Proxy entries are not supported"));
+/// Adds or changes a proxy entry.
+fn new_proxy(ctl: &Ctl<'_>, message: &NdMsg, address: IpAddr, protocol: u8) -> Result<(), Error> {
+    let device = device_of(ctl, message)?;
+    // The protocol needs a device to join the group of the address (`pndisc_constructor`).
+    if address.is_ipv6() && device.as_ref().is_none_or(|device| !device.has_ipv6()) {
+        return Err(Error::new(errno::ENOBUFS));
+    }
+    let added = ctl.ns.neighbours().proxies.set(Proxy {
+        address,
+        device: device.as_ref().map(|device| device.key),
+        flags: message.flags,
+        protocol,
+    });
+    if let Some(device) = device.filter(|_| added) {
+        crate::neigh::proxied(ctl.stack, ctl.guard, &device, address, true);
     }
     Ok(())
+}
+
+/// Deletes a proxy entry (`pneigh_delete`).
+fn delete_proxy(ctl: &Ctl<'_>, device: Option<&Arc<Device>>, address: IpAddr) -> Result<(), Error> {
+    let key = device.map(|device| device.key);
+    if !ctl.ns.neighbours().proxies.remove(key, address) {
+        return Err(Error::new(errno::ENOENT));
+    }
+    if let Some(device) = device {
+        crate::neigh::proxied(ctl.stack, ctl.guard, device, address, false);
+    }
+    Ok(())
+}
+
+/// Writes a proxy entry (`pneigh_fill_info`).
+fn fill_proxy(stack: &Stack, guard: &Guard, proxy: &Proxy, out: &mut Writer) {
+    let device = proxy.device.and_then(|key| stack.device(key, guard));
+    out.fixed(&NdMsg {
+        family: family_of(proxy.address),
+        ifindex: device.map_or(0, |device| device.ifindex() as i32),
+        flags: proxy.flags | ntf::PROXY,
+        ty: weir_netlink::rta::rtn::UNICAST,
+        ..NdMsg::default()
+    });
+    out.put_ip(nda::DST, proxy.address);
+    if proxy.protocol != 0 {
+        out.put_u8(nda::PROTOCOL, proxy.protocol);
+    }
 }
 
 /// Returns whether a request concerns a forwarding table.
@@ -185,7 +226,10 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     }
     let (message, attrs) = request.parse::<NdMsg>(&POLICY, Strictness::Liberal)?;
     let address = destination(&message, &attrs)?;
-    refuse_proxy(&message)?;
+    if message.flags & ntf::PROXY != 0 {
+        let protocol = attrs.u8(nda::PROTOCOL)?.unwrap_or(0);
+        return new_proxy(ctl, &message, address, protocol);
+    }
     if attrs.u32(nda::FLAGS_EXT)?.unwrap_or(0) != 0 {
         return Err(Error::unsupported("Managed entries are not supported"));
     }
@@ -272,9 +316,8 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let (message, attrs) = request.parse::<NdMsg>(&POLICY, Strictness::Liberal)?;
     let address = destination(&message, &attrs)?;
     let device = device_of(ctl, &message)?;
-    // No proxy entry exists (`pneigh_delete`).
     if message.flags & ntf::PROXY != 0 {
-        return Err(Error::new(errno::ENOENT));
+        return delete_proxy(ctl, device.as_ref(), address);
     }
     let Some(device) = device else {
         return Err(Error::new(errno::EINVAL));
@@ -312,7 +355,14 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let address = destination(&message, &attrs)?;
     let device = device_of(ctl, &message)?;
     if message.flags & ntf::PROXY != 0 {
-        return Err(Error::msg(errno::ENOENT, "Proxy neighbour entry not found"));
+        let key = device.map(|device| device.key);
+        let proxy = ctl.ns.neighbours().proxies.find(key, address);
+        let proxy =
+            proxy.ok_or_else(|| Error::msg(errno::ENOENT, "Proxy neighbour entry not found"))?;
+        let (stack, guard) = (ctl.stack, ctl.guard);
+        return ctl.reply(rtm::NEWNEIGH, 0, |out| {
+            fill_proxy(stack, guard, &proxy, out)
+        });
     }
     let Some(device) = device else {
         return Err(Error::msg(errno::EINVAL, "No device specified"));
@@ -346,23 +396,41 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let index = attrs.u32(nda::IFINDEX)?.filter(|index| *index != 0);
     let master = attrs.u32(nda::MASTER)?.filter(|index| *index != 0);
     let mut entries = ctl.ns.neighbours().all(ctl.guard);
-    if message.flags & ntf::PROXY != 0 {
-        entries.clear();
-    }
-    // `u32::MAX` asks for entries of devices without a master (`neigh_master_filtered`).
-    if let Some(wanted) = master {
-        let (stack, guard) = (ctl.stack, ctl.guard);
-        let above = |entry: &Arc<Neighbour>| {
-            let device = stack.device(entry.key.device, guard)?;
-            Some(
-                device
-                    .master(guard)
-                    .map_or(u32::MAX, |master| master.ifindex()),
-            )
-        };
-        entries.retain(|entry| above(entry) == Some(wanted));
-    }
     let family = message.family;
+    // `u32::MAX` asks for entries of devices without a master (`neigh_master_filtered`).
+    let (stack, guard) = (ctl.stack, ctl.guard);
+    let is_below = |device: DeviceKey| {
+        master.is_none_or(|wanted| {
+            let device = stack.device(device, guard);
+            let above = device.map(|device| {
+                let master = device.master(guard);
+                master.map_or(u32::MAX, |master| master.ifindex())
+            });
+            above == Some(wanted)
+        })
+    };
+    if message.flags & ntf::PROXY != 0 {
+        let mut proxies = ctl.ns.neighbours().proxies.all();
+        proxies.retain(|proxy| {
+            let device = proxy
+                .device
+                .and_then(|key| ctl.stack.device(key, ctl.guard));
+            let here = index.is_none_or(|index| device.is_some_and(|d| d.ifindex() == index));
+            let is_family = family == af::UNSPEC || family_of(proxy.address) == family;
+            here && is_family && proxy.device.map_or(master.is_none(), is_below)
+        });
+        let filtered = index.is_some() || master.is_some();
+        return Ok(Collected::boxed(
+            proxies,
+            filtered,
+            |ctl, proxy: &Proxy, out| {
+                ctl.message(out, rtm::NEWNEIGH, |out| {
+                    fill_proxy(ctl.stack, ctl.guard, proxy, out)
+                })
+            },
+        ));
+    }
+    entries.retain(|entry| is_below(entry.key.device));
     let wanted = match index {
         Some(index) => Some(ctl.ns.device(index, ctl.guard).map(|device| device.key)),
         None => None,

@@ -3,6 +3,7 @@
 
 mod fragments;
 mod netfilter;
+mod ports;
 pub mod tree;
 
 pub use crate::conf::{Conf, Core, Slot, Target};

@@ -18,9 +18,10 @@ use weir_netlink::errno;
 use weir_sync::order::{self, MutexGuard};
 
 use super::{Conf, Core, HasIp, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot, Target, WithSettings};
-use super::{fragments, netfilter};
+use super::{fragments, netfilter, ports};
 use crate::device::Device;
 use crate::link::vrf;
+use crate::ipv6::WithIpv6;
 use crate::namespace::Namespace;
 use crate::stack::Stack;
 
@@ -161,6 +162,8 @@ enum Place {
     Fragments(fragments::File),
     /// `net.vrf.strict_mode`
     VrfStrict,
+    /// `net.ipv6.conf.*.stable_secret`
+    StableSecret(Whose),
     /// A stored name, with its default.
     Kept(&'static str),
 }
@@ -214,6 +217,9 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
     let found = match parts[..] {
         ["ipv4", "conf", who, name] => {
             slot(Ipv4Conf::ALL, name).map(|s| whose(ns, "ipv4", who).map(|w| Place::Ipv4Conf(w, s)))
+        }
+        ["ipv6", "conf", who, "stable_secret"] => {
+            Some(whose(ns, "ipv6", who).map(Place::StableSecret))
         }
         ["ipv6", "conf", who, name] => {
             slot(Ipv6Conf::ALL, name).map(|s| whose(ns, "ipv6", who).map(|w| Place::Ipv6Conf(w, s)))
@@ -305,6 +311,7 @@ fn patterns() -> impl Iterator<Item = String> {
                 FLOW_LIMIT_CPUS,
                 FLOW_LIMIT_LEN,
                 VRF_STRICT,
+                "ipv6/conf/*/stable_secret",
             ]
             .map(str::to_owned),
         )
@@ -440,6 +447,15 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
         }
         Place::Netfilter(file) => netfilter::read(ns, file).to_string(),
         Place::Fragments(file) => fragments::read(ns, file).to_string(),
+        Place::StableSecret(whose) => {
+            let secret = match &whose {
+                Whose::All => None,
+                Whose::Default => *ns.ipv6().secret.lock(),
+                Whose::Device(device) => *device.ipv6().secret.lock(),
+            };
+            let words = secret.ok_or(errno::EIO)?.segments();
+            words.map(|word| format!("{word:04x}")).join(":")
+        }
         Place::Kept(default) => {
             let kept = stored(ns, path);
             let value = kept.get(path).map_or(default, String::as_str);
@@ -499,7 +515,24 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
             crate::ipv4::set_conf(stack, ns, target(whose), slot, number()?)
         }
         Place::Ipv6Conf(whose, slot) => {
-            crate::ipv6::set_conf(stack, ns, target(whose), slot, number()?)
+            let value = number()?;
+            let device = match &whose {
+                Whose::Device(device) => Some(&**device),
+                _ => None,
+            };
+            if slot == Ipv6Conf::AddrGenMode && !crate::ipv6::is_mode(ns, device, value) {
+                return Err(errno::EINVAL);
+            }
+            crate::ipv6::set_conf(stack, ns, target(whose), slot, value)
+        }
+        Place::StableSecret(whose) => {
+            let device = match &whose {
+                Whose::All => return Err(errno::EIO),
+                Whose::Default => None,
+                Whose::Device(device) => Some(&**device),
+            };
+            let secret = text.parse().map_err(|_| errno::EIO)?;
+            crate::ipv6::set_secret(ns, device, secret);
         }
         Place::Neigh(six, whose, slot, unit) => {
             let number = number()?;
@@ -517,10 +550,25 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
         }
         Place::Netfilter(file) => netfilter::write(stack, ns, file, number()?)?,
         Place::Fragments(file) => fragments::write(ns, file, text)?,
+        Place::Kept(_) if path == ports::RESERVED => {
+            let value = ports::normalized(text).ok_or(errno::EINVAL)?;
+            stored(ns, path).insert(path.to_owned(), value);
+        }
+        Place::Kept(_) if path == ports::FIRST_UNPRIVILEGED => {
+            let value = number()?;
+            let (low, _) = ns.local_ports();
+            if !(0..=i32::from(u16::MAX)).contains(&value) || value > i32::from(low) {
+                return Err(errno::EINVAL);
+            }
+            stored(ns, path).insert(path.to_owned(), value.to_string());
+        }
         Place::Kept(default) => {
             if RANGES.iter().any(|(name, ..)| *name == path) {
                 number()?;
             }
+            let first = read(ns, ports::FIRST_UNPRIVILEGED);
+            let first = first.ok().and_then(|text| text.trim().parse().ok());
+            let first: i64 = first.unwrap_or_default();
             let mut kept = stored(ns, path);
             let value = match numbers(default) {
                 Some(_) => {
@@ -537,7 +585,7 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
                     }
                     if path == "ipv4/ip_local_port_range" {
                         match values[..] {
-                            [low, high] if 1 <= low && low <= high && high <= 65_535 => {
+                            [low, high] if first.max(1) <= low && low <= high && high <= 65_535 => {
                                 ns.set_local_ports(low as u16, high as u16);
                             }
                             _ => return Err(errno::EINVAL),

@@ -17,11 +17,9 @@ ip route add 10.0.0.0/8 dev d0 nhid 5
 ip nexthop add id 5 dev d0
 ip route add 10.20.0.0/16 dev d0 encap mpls 100
 ip rule add l3mdev pref 22
-ip neigh add proxy 10.0.0.50 dev d0
 ip stats
 ip link afstats
 ip link set d0 arp on
-ip token set ::5 dev d0
 ip tunnel add t0 mode gre remote 10.0.0.2 local 10.0.0.1
 ip xfrm state
 ip -f mpls route

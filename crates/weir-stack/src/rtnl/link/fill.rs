@@ -2,11 +2,13 @@
 //! Writes a device's attributes (`rtnl_fill_ifinfo`).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::{IfInfoMsg, LinkIfMap, LinkStats, LinkStats64, Writer, af, ifla, rtm};
 use weir_sync::rcu::Guard;
 
 use crate::device::Device;
+use crate::ipv6::WithIpv6;
 use crate::link::{operstate, reported_flags};
 use crate::namespace::Namespace;
 use crate::settings::HasIp;
@@ -90,7 +92,8 @@ pub fn statistics(device: &Device) -> LinkStats64 {
 
 /// Writes a device's IPv6 settings that are not sysctls (`inet6_fill_ifla6_attrs`).
 fn put_inet6(device: &Device, out: &mut Writer) {
-    out.put(ifla::inet6::TOKEN, &[0; 16]);
+    let token = u128::from(device.ipv6().token.load(Relaxed));
+    out.put(ifla::inet6::TOKEN, &token.to_be_bytes());
     out.put_u8(
         ifla::inet6::ADDR_GEN_MODE,
         device.conf().ipv6.get(Ipv6Conf::AddrGenMode) as u8,

@@ -21,8 +21,6 @@ use std::sync::Arc;
 
 use weir_netlink::{Error, Writer, af, errno, rtm};
 
-use crate::clock::Holds;
-use crate::cpu::Cx;
 use crate::device::Device;
 use crate::fib::host::Host;
 use crate::fib::host::WithRoutes;
@@ -141,27 +139,13 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             let mut events = Vec::new();
             let done = ns.fib().v6.add(&config, &host(ctl), &mut events);
             if let Some(expires) = config.expires {
-                expire_at(ctl.stack, &ns, expires);
+                crate::ipv6::expire_routes_at(ctl.stack, &ns, expires);
             }
             notify(ctl, &events);
             done
         }
         _ => Err(Error::new(errno::EOPNOTSUPP)),
     }
-}
-
-/// Arms a timer that removes expired routes right after `expires`. Linux's garbage collector runs
-/// up to 30 seconds later; until then it reports them, but no longer uses them.
-fn expire_at(stack: &Stack, ns: &Arc<Namespace>, expires: u64) {
-    let ns = Arc::downgrade(ns);
-    let fire = move |cx: &mut Cx<'_>| {
-        if let Some(ns) = ns.upgrade() {
-            let mut events = Vec::new();
-            ns.fib().v6.expire(cx.stack.clock.now(), &mut events);
-            announce(cx.stack, &ns, &events);
-        }
-    };
-    stack.arm(expires.saturating_add(1), Holds::Nothing, Box::new(fire));
 }
 
 /// Deletes routes (`inet_rtm_delroute`, `inet6_rtm_delroute`).

@@ -24,7 +24,7 @@ pub fn igmp(stack: &Stack, ns: &Arc<Namespace>) -> String {
         let groups = device.ipv4().groups.list(now);
         if !groups.is_empty() {
             let (index, name) = (device.ifindex(), device.name());
-            let version = igmp::version(&ns.conf().all.ipv4, &device.conf().ipv4);
+            let version = igmp::version(&ns.conf().all.ipv4, &device, now);
             let count = groups.len();
             let _ = writeln!(
                 text,
