@@ -258,7 +258,7 @@ fn advertised(site: &Site<'_>, router: Ipv6Addr, route: &Advertised, default: bo
         }
         let expires = end_of(site, route.lifetime);
         fib.amend(place, by, |spec| {
-            spec.expires = expires;
+            spec.expires = expires.and_then(std::num::NonZero::new);
             spec.pref = route.pref;
         });
         if let Some(expires) = expires {

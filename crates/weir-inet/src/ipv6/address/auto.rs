@@ -190,7 +190,9 @@ fn prefix_route(site: &Site<'_>, prefix: &Prefix) {
     if present && prefix.valid == 0 {
         fib.purge((place.1, place.2), is_ours, &mut events);
     } else if present {
-        fib.amend(place, is_ours, |spec| spec.expires = expires);
+        fib.amend(place, is_ours, |spec| {
+            spec.expires = expires.and_then(std::num::NonZero::new);
+        });
     } else if prefix.valid != 0 {
         let mut config = prefix6(network, prefix.len, ifindex, 0, expires);
         config.addrconf = true;
