@@ -219,6 +219,8 @@ pub struct Device {
     pub key: DeviceKey,
     /// The state of the link kind.
     pub link: Box<dyn Link>,
+    /// The frames have no link-layer header.
+    bare: bool,
     /// The device's names (`IFLA_IFNAME` and so on). Changes hold the namespace's link lock as
     /// well.
     names: Mutex<Names, order::Names>,
@@ -335,6 +337,7 @@ impl Device {
         Self {
             key,
             steering: Steering::new(domain, &stack.softnet, new.link.kind()),
+            bare: new.link.is_bare(),
             link: new.link,
             names: Mutex::new(Names {
                 name: new.name,
@@ -476,6 +479,12 @@ impl Device {
         let change = |before| Some((before & !mask) | (value & mask));
         let done = self.flags.fetch_update(Relaxed, Relaxed, change);
         done.unwrap_or_else(|before| before)
+    }
+
+    /// Returns whether the device's frames begin with a network header; see [`Link::is_bare`].
+    #[inline]
+    pub fn is_bare(&self) -> bool {
+        self.bare
     }
 
     /// Returns whether the device is administratively up (`IFF_UP`).

@@ -81,6 +81,19 @@ pub struct NewLink<'a> {
     pub data: Option<Attr<'a>>,
 }
 
+/// The origin of the interface identifier of a device's IPv6 link-local address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterfaceId {
+    /// The EUI-64 of the Ethernet address.
+    Ethernet,
+    /// Chosen by the kind.
+    Fixed(u64),
+    /// Drawn at random, since the device has no address (`ARPHRD_NONE`).
+    Random,
+    /// None: the device gets no link-local address.
+    None,
+}
+
 /// The kind-specific part of a device (`struct net_device_ops`).
 pub trait Link: Send + Sync {
     /// Returns `IFLA_INFO_KIND`. It is empty for devices that requests cannot create.
@@ -89,6 +102,29 @@ pub trait Link: Send + Sync {
     /// Returns `ARPHRD_*`.
     fn hardware_type(&self) -> u16 {
         arphrd::ETHER
+    }
+
+    /// Returns whether the device's frames begin with a network header: they have no link-layer header, and no
+    /// neighbours are resolved (`header_ops` is not set). Asked once, when the device is made.
+    fn is_bare(&self) -> bool {
+        false
+    }
+
+    /// Returns the link-layer address and the broadcast address of a device whose addresses are not Ethernet's
+    /// (`dev_addr`, `broadcast`), at most 16 bytes each.
+    fn hardware_addresses(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        None
+    }
+
+    /// Returns where the interface identifier of the device's IPv6 link-local address comes from
+    /// (`ipv6_generate_eui64`).
+    fn interface_id(&self) -> InterfaceId {
+        InterfaceId::Ethernet
+    }
+
+    /// Returns whether a request may delete the device. If not, a request to delete it has no effect.
+    fn may_be_deleted(&self) -> bool {
+        true
     }
 
     /// Returns the smallest and the largest MTU in bytes (`min_mtu`, `max_mtu`). A maximum of 0

@@ -17,6 +17,8 @@
 //! | 5 | | UDP ports | |
 //! | 6 | sequence of ethtool notifications | VXLAN | |
 //! | 7 | listeners of rules | SNMP counters | |
+//! | 8 | | protocols above IP | |
+//! | 9 | | tunnels by their ends | |
 #![allow(unsafe_code)] // the value behind a key has the key's type
 
 use std::any::Any;

@@ -20,11 +20,12 @@ pub mod l3mdev;
 pub mod listen;
 pub mod mib;
 pub mod neigh;
+pub mod protocols;
 mod segments;
 pub mod settings;
 pub mod udp;
 
 pub(crate) use weir_core::{
-    clock, conf, cpu, device, drops, layers, namespace, parts, random, slots, stack, stages, taken,
-    trace,
+    clock, conf, cpu, device, drops, kind, layers, namespace, parts, random, slots, stack, stages,
+    taken, trace,
 };

@@ -13,11 +13,15 @@ use weir_core::stack::Stack;
 
 pub mod bridge;
 pub mod dummy;
+pub mod gre;
 pub mod ifb;
+pub mod ipip;
 pub mod ipvlan;
 pub mod loopback;
 pub mod macvlan;
 pub mod netdevsim;
+pub mod sit;
+pub mod tunnel;
 pub mod veth;
 pub mod vlan;
 pub mod vrf;
@@ -27,7 +31,7 @@ use weir_core::{
     clock, cpu, device, drops, ethtool, features, kind, layers, namespace, nsid, parts, random,
     request, stack, taken,
 };
-use weir_inet::{ipv4, ipv6, neigh, settings, udp};
+use weir_inet::{ipv4, ipv6, neigh, protocols, settings, udp};
 
 pub use weir_core::kind::{Create, Kind, Link, NewLink, Port};
 pub use weir_core::netdev::*;
@@ -37,10 +41,14 @@ pub use weir_core::wire::{RxHandler, Wire};
 pub static KINDS: &[&Kind] = &[
     &bridge::KIND,
     &dummy::KIND,
+    &gre::KIND,
+    &gre::TAP_KIND,
     &ifb::KIND,
+    &ipip::KIND,
     &ipvlan::KIND,
     &macvlan::KIND,
     &netdevsim::KIND,
+    &sit::KIND,
     &veth::KIND,
     &vlan::KIND,
     &vrf::KIND,

@@ -44,7 +44,6 @@ use weir_sync::rcu::{Guard, Published};
 
 use self::config::Config;
 use self::fdb::{ALL_ZEROS, Remote, Site, Table, Update};
-use self::receive::Remembered;
 use self::socket::{Receiver, Tunnels};
 use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
@@ -56,6 +55,7 @@ use crate::layers::Module;
 use crate::namespace::{Namespace, NsId};
 use crate::request::Ctl;
 use crate::stack::Stack;
+use crate::tunnel::inner::Remembered;
 use crate::{Kind, Link, NewLink, ethernet, register};
 
 /// The `vxlan` link kind.

@@ -4,9 +4,9 @@
 use crate::datapath;
 use crate::genl::ethtool;
 use crate::layers::{Layers, LinkRequests, Path};
-use crate::link::{self, bridge, ipvlan, macvlan, netdevsim, vrf, vxlan};
+use crate::link::{self, bridge, ipvlan, macvlan, netdevsim, tunnel, vrf, vxlan};
 use crate::stack::{Config, Stack};
-use crate::{fib, ipv4, ipv6, mib, neigh, rtnl, settings, tc, udp};
+use crate::{fib, ipv4, ipv6, mib, neigh, protocols, rtnl, settings, tc, udp};
 
 /// The floors of a stack.
 pub static LAYERS: Layers = Layers {
@@ -29,6 +29,8 @@ pub static LAYERS: Layers = Layers {
         &ipv6::MODULE,
         &ipv4::ARP_MODULE,
         &udp::MODULE,
+        &protocols::MODULE,
+        &tunnel::MODULE,
         &netdevsim::MODULE,
         &vxlan::MODULE,
         &bridge::MODULE,

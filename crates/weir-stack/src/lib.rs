@@ -24,7 +24,7 @@ pub use weir_core::{
 };
 pub use weir_inet::{
     addresses, autojoin, defrag, fib, fragments, icmp_limit, ipv4, ipv6, listen, mib, neigh,
-    settings, udp,
+    protocols, settings, udp,
 };
 pub use weir_link as link;
 

@@ -104,6 +104,16 @@ fn refusals() {
 }
 
 #[test]
+fn ip_tunnels() {
+    same_as_linux("iptunnel");
+}
+
+#[test]
+fn sit() {
+    same_as_linux("sit");
+}
+
+#[test]
 fn terse_dumps() {
     same_as_linux("terse");
 }

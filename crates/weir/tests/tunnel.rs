@@ -84,8 +84,9 @@ fn same_as_linux(name: &str, (inlet, input): (&str, &str), outlet: &str) {
 }
 
 fn is_datagram(frame: &[u8]) -> bool {
-    (frame[12..14] == [8, 0] && frame[23] == 17)
-        || (frame[12..14] == [0x86, 0xdd] && frame[20] == 17)
+    let of = [17, 4, 41, 47, 60];
+    (frame[12..14] == [8, 0] && of.contains(&frame[23]))
+        || (frame[12..14] == [0x86, 0xdd] && of.contains(&frame[20]))
 }
 
 #[test]
@@ -101,6 +102,31 @@ fn remotes_decide_how_frames_are_sent() {
 #[test]
 fn frames_come_out_and_filters_see_the_tunnel() {
     same_as_linux("decap", ("u0", "outer.pcap"), "out0");
+}
+
+#[test]
+fn packets_go_into_ip_tunnels() {
+    same_as_linux("iptun", ("in0", "ipinner.pcap"), "u0");
+}
+
+#[test]
+fn metadata_decide_how_ip_tunnels_send() {
+    same_as_linux("iptun-external", ("in0", "ipinner.pcap"), "u0");
+}
+
+#[test]
+fn packets_come_out_of_ip_tunnels() {
+    same_as_linux("iptun-decap", ("u0", "ipouter.pcap"), "out0");
+}
+
+#[test]
+fn ipv6_goes_into_ipv4() {
+    same_as_linux("sit", ("in0", "ipinner.pcap"), "u0");
+}
+
+#[test]
+fn ipv6_comes_out_of_ipv4() {
+    same_as_linux("sit-decap", ("u0", "ipouter.pcap"), "out0");
 }
 
 #[test]

@@ -23,6 +23,7 @@ use crate::drops::Place;
 use crate::mib::Count;
 use crate::mib::{self, Ip};
 use crate::namespace::Namespace;
+use crate::protocols::{Protocol, protocols};
 use crate::udp::{self, Datagram, Outer, Port};
 
 /// Delivers a packet that begins with its validated header.
@@ -41,7 +42,13 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Pa
     };
     let at = header.header_len();
     let protocol = header.protocol();
+    let taken = Protocol {
+        ipv6: false,
+        number: protocol,
+    };
+    let receive = protocols(ns).receiver(taken, cx.guard);
     let counter = match protocol {
+        _ if receive.is_some() => Ip::InDelivers,
         IPPROTO_ICMP | IPPROTO_UDP | IPPROTO_UDPLITE | IPPROTO_TCP | IPPROTO_IGMP => Ip::InDelivers,
         _ => Ip::InUnknownProtos,
     };
@@ -55,8 +62,22 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Pa
             Err(reason) => cx.drop(device, Place::Ipv4Local, reason, packet),
         },
         _ => {
+            let mut packet = packet;
+            let mut code = ICMP_PROT_UNREACH;
+            if let (Some(receive), Some(header)) = (receive, Ipv4::new(packet.data())) {
+                let outer = Outer {
+                    src: header.src().into(),
+                    dst: header.dst().into(),
+                    tos: header.tos(),
+                    ttl: header.ttl(),
+                };
+                packet = match receive(cx, device, &outer, at, packet) {
+                    Some(packet) => packet,
+                    None => return,
+                };
+                code = ICMP_PORT_UNREACH;
+            }
             if to == To::Us {
-                let code = ICMP_PROT_UNREACH;
                 icmp::error(cx, device, &packet, ICMP_DEST_UNREACH, code, 0, true);
             }
             cx.drop(device, Place::Ipv4Local, DropReason::IP_NOPROTO, packet);

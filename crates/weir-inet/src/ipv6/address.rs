@@ -37,6 +37,7 @@ use crate::fib::host::WithRoutes;
 use crate::fib::route::{Event, RouteConfig};
 use crate::fib::sync::Loss;
 use crate::ipv6::WithIpv6;
+use crate::kind::InterfaceId;
 use crate::layers::Site;
 use crate::neigh::WithNeighbours;
 use crate::settings::HasIp;
@@ -507,13 +508,21 @@ impl Work<'_, '_> {
             return;
         }
         let mode = site.device.conf().ipv6.get(Ipv6Conf::AddrGenMode);
-        let (wanted, flags) = match mode {
-            0 => {
+        let network = 0xfe80 << 112;
+        let (wanted, flags) = match (mode, site.device.link.interface_id()) {
+            (0, InterfaceId::None) => return,
+            (0, InterfaceId::Fixed(id)) => (Some(Ipv6Addr::from(network | u128::from(id))), 0),
+            (0, InterfaceId::Ethernet) => {
                 let own = link_local(site.device.address(), site.device.link.device_id());
                 (Some(own), 0)
             }
-            2 | 3 => {
-                let network = Ipv6Addr::from(0xfe80 << 112);
+            (0, InterfaceId::Random) => {
+                let path = format!("{} stable {:?}", site.ns.id.0, site.device.address());
+                let low = crate::random::seed_of(site.stack.config.seed, &path);
+                (Some(Ipv6Addr::from(network | u128::from(low))), 0)
+            }
+            (2 | 3, _) => {
+                let network = Ipv6Addr::from(network);
                 (stable(&site, mode, network), ifa::f::STABLE_PRIVACY)
             }
             _ => return,

@@ -45,6 +45,7 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::mib::Count;
 use crate::mib::{self, Ip};
+use crate::protocols::{Protocol, Receive, protocols};
 use crate::settings::Ipv6 as Slot;
 use crate::settings::WithSettings;
 use crate::udp::{self, Datagram, Outer, Port};
@@ -93,6 +94,14 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, owner: &Arc<Device>, packe
         ) {
             cx.mib6(owner).ip(Ip::InDelivers, 1);
         }
+        let protocol = Protocol {
+            ipv6: true,
+            number: next,
+        };
+        if let Some(receive) = protocols(ns).receiver(protocol, cx.guard) {
+            cx.mib6(owner).ip(Ip::InDelivers, 1);
+            return tunnelled(cx, device, receive, cursor.at, packet);
+        }
         let judged = match next {
             NEXTHDR_ROUTING => routing(&packet, cursor),
             NEXTHDR_DEST => {
@@ -126,6 +135,24 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, owner: &Arc<Device>, packe
                 return refuse_options(cx, device, Place::Ipv6Local, refusal, packet);
             }
         }
+    }
+}
+
+/// Passes a packet to the receiver of its protocol.
+fn tunnelled(cx: &mut Cx<'_>, device: &Arc<Device>, receive: Receive, at: usize, packet: Packet) {
+    let Some(header) = Ipv6::new(packet.data()) else {
+        return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
+    };
+    let outer = Outer {
+        src: Ipv6Addr::from(header.src()).into(),
+        dst: Ipv6Addr::from(header.dst()).into(),
+        tos: header.traffic_class(),
+        ttl: header.hop_limit(),
+    };
+    if let Some(packet) = receive(cx, device, &outer, at, packet) {
+        let (ty, code) = (ICMPV6_DEST_UNREACH, ICMPV6_PORT_UNREACH);
+        send_error(cx, device, &packet, ty, code, 0);
+        drop_local(cx, device, DropReason::IP_NOPROTO, packet);
     }
 }
 

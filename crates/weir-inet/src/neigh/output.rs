@@ -38,6 +38,9 @@ pub fn output(
     broadcast: bool,
     mut batch: Batch,
 ) {
+    if device.is_bare() {
+        return send_bare(cx, device, batch);
+    }
     let count = batch.len();
     let group = if broadcast {
         Some(device.broadcast())
@@ -57,6 +60,21 @@ pub fn output(
     if !ready.is_empty() {
         cx.transmit(device, ready);
     }
+}
+
+/// Sends packets on a device without a link-layer header: there is nobody to resolve.
+fn send_bare(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+    for packet in batch.iter_mut() {
+        packet.protocol = match packet.data().first().map(|first| first >> 4) {
+            Some(4) => ETH_P_IP,
+            Some(6) => ETH_P_IPV6,
+            _ => packet.protocol,
+        };
+        packet.reset_mac();
+        packet.set_network(0);
+    }
+    cx.state.stages.end(Stage::Neighbour, batch.len());
+    cx.transmit(device, batch);
 }
 
 /// Makes an entry of a group or a broadcast address that a packet goes to, as Linux does for all of
@@ -88,6 +106,9 @@ pub struct Run<'g> {
 /// Does the same as [`output`] for packets to several next hops on a device, and sends them as one
 /// batch in their order. The runs together are the batch.
 pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], mut batch: Batch) {
+    if device.is_bare() {
+        return send_bare(cx, device, batch);
+    }
     let mut macs = [None; BATCH];
     find(cx, device, runs, &mut macs);
     if !macs.iter().zip(runs).all(|(mac, _)| mac.is_some()) {
@@ -113,6 +134,9 @@ pub fn output_to(
     to: &[Option<(&Neighbour, Mac)>; BATCH],
     mut batch: Batch,
 ) {
+    if device.is_bare() {
+        return send_bare(cx, device, batch);
+    }
     let source = device.address();
     let mut whole = true;
     for (packet, (entry, mac)) in batch.iter_mut().zip(to.iter().flatten()) {

@@ -8,11 +8,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_packet::dissect::hash_bytes;
-use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv4, Ipv4Mut, Ipv6, Ipv6Mut, Udp};
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv4, Ipv6, Udp};
 use weir_packet::tunnel::{Ends, OptionKind, Options, Tunnel};
-use weir_packet::{Batch, DropReason, Flags, Packet, checksum};
-use weir_sync::rcu::{Domain, Guard, PublishedArc};
+use weir_packet::{Batch, DropReason, Packet};
 
 use super::Vxlan;
 use super::fdb::Site;
@@ -21,50 +19,8 @@ use super::{GBP_FLAG, GBP_USED, HEADER_LEN, VNI_FLAG};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::tunnel::inner::{decapsulate_ecn, scrub};
 use crate::udp::{Datagram, Outer};
-
-/// The number of cached metadata entries. The cache lets the packets of a flow share one.
-const REMEMBERED: usize = 64;
-
-/// A cache of the metadata of recently received packets, indexed by hash.
-#[derive(Debug)]
-pub struct Remembered(Vec<PublishedArc<Tunnel>>);
-
-impl Remembered {
-    /// Creates an empty cache.
-    pub fn new(domain: &Domain) -> Self {
-        let slots = (0..REMEMBERED).map(|_| PublishedArc::new(domain, None));
-        Self(slots.collect())
-    }
-
-    /// Returns the shared copy of `tunnel`.
-    fn share(&self, tunnel: Tunnel, guard: &Guard) -> Arc<Tunnel> {
-        let mut key = [0; 24];
-        let mut put = |at: usize, bytes: &[u8]| {
-            for (to, from) in key.iter_mut().skip(at).zip(bytes) {
-                *to = *from;
-            }
-        };
-        match tunnel.ends.src() {
-            IpAddr::V4(src) => put(0, &src.octets()),
-            IpAddr::V6(src) => put(0, &src.octets()),
-        }
-        put(16, &tunnel.id.to_be_bytes());
-        put(20, &tunnel.src_port.to_be_bytes());
-        let hash = hash_bytes(&key, 0) as usize;
-        let Some(slot) = self.0.get(hash % REMEMBERED) else {
-            return Arc::new(tunnel);
-        };
-        if let Some(present) = slot.get(guard)
-            && *present == tunnel
-        {
-            return present;
-        }
-        let tunnel = Arc::new(tunnel);
-        slot.replace(Some(tunnel.clone()));
-        tunnel
-    }
-}
 
 /// Takes a datagram for a port of VXLAN.
 pub fn receive(cx: &mut Cx<'_>, underlay: &Arc<Device>, datagram: &Datagram<'_>, packet: Packet) {
@@ -145,20 +101,6 @@ pub fn receive(cx: &mut Cx<'_>, underlay: &Arc<Device>, datagram: &Datagram<'_>,
     }
 }
 
-/// Clears the metadata that belongs to the packet's path so far (`skb_scrub_packet`).
-fn scrub(cx: &Cx<'_>, packet: &mut Packet, elsewhere: bool) {
-    packet.set_tunnel(None);
-    packet.set_conn(None);
-    packet.set_vlan(None);
-    packet.unset_transport();
-    packet.flags = Flags::NONE;
-    (packet.iif, packet.queue, packet.hash) = (0, 0, 0);
-    packet.time = cx.now;
-    if elsewhere {
-        packet.mark = 0;
-    }
-}
-
 /// Processes the inner frame.
 fn inner(
     cx: &mut Cx<'_>,
@@ -199,7 +141,7 @@ fn inner(
         return Err((DropReason::PKT_TOO_SMALL, packet));
     }
     let network = packet.data_mut().get_mut(Ethernet::LEN..);
-    if !network.is_none_or(|network| ecn(outer.tos, protocol, network)) {
+    if !network.is_none_or(|network| decapsulate_ecn(outer.tos, protocol, network)) {
         vxlan.errors.rx_frame.fetch_add(1, Relaxed);
         stats.rx_errors.fetch_add(1, Relaxed);
         return Err((DropReason::IP_TUNNEL_ECN, packet));
@@ -219,44 +161,4 @@ pub(super) fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, octets: usize, pack
     stats.rx_packets.fetch_add(1, Relaxed);
     stats.rx_bytes.fetch_add(octets as u64, Relaxed);
     cx.receive_later(device, Batch::from(packet));
-}
-
-/// Propagates the outer ECN bits to the inner header (`INET_ECN_decapsulate`). Returns `false` if
-/// the outer header carries a congestion mark but the inner packet does not support ECN.
-fn ecn(outer: u8, protocol: u16, network: &mut [u8]) -> bool {
-    const ECT_1: u8 = 1;
-    const CE: u8 = 3;
-    let inner = match protocol {
-        ETH_P_IP => Ipv4::new(network).map(|ip| ip.tos()),
-        ETH_P_IPV6 => Ipv6::new(network).map(|ip| ip.traffic_class()),
-        _ => None,
-    };
-    let Some(inner) = inner else {
-        return true;
-    };
-    let outer = outer & 3;
-    if inner & 3 == 0 {
-        return outer != CE;
-    }
-    let marked = match outer {
-        CE => CE,
-        // A marked packet stays marked.
-        ECT_1 if inner & 3 == 2 => ECT_1,
-        _ => return true,
-    };
-    let tos = inner & !3 | marked;
-    if tos == inner {
-        return true;
-    }
-    if protocol == ETH_P_IP {
-        let Some(mut ip) = Ipv4Mut::new(network) else {
-            return true;
-        };
-        let check = checksum::update_u16(ip.view().check(), u16::from(inner), u16::from(tos));
-        ip.set_tos(tos).set_check(check);
-    } else if let Some(mut ip) = Ipv6Mut::new(network) {
-        let word = ip.view().version_class_flow();
-        ip.set_version_class_flow(word & !(0xff << 20) | u32::from(tos) << 20);
-    }
-    true
 }

@@ -15,7 +15,7 @@ use weir_netlink::errno::ELOOP;
 use weir_packet::dissect::hash_bytes;
 use weir_packet::header::ipv4::{IP_DF, IPPROTO_UDP};
 use weir_packet::header::transport::{fill_check_v4, fill_check_v6, udp};
-use weir_packet::header::{ETH_P_8021AD, ETH_P_8021Q, ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv4, Ipv6};
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv6};
 use weir_packet::tunnel::OptionKind;
 use weir_packet::{Batch, DropReason, Flags, FlowKeys, Packet, PacketType, Used, dissect_frame};
 
@@ -31,6 +31,7 @@ use crate::ipv6;
 use crate::namespace::Namespace;
 use crate::settings::WithSettings;
 use crate::settings::{Ipv4 as Slot, Ipv6Conf};
+use crate::tunnel::inner::Inner;
 use crate::udp::{self, Port};
 
 /// The length of the outer UDP header in bytes.
@@ -56,55 +57,6 @@ struct Way {
     ifindex: u32,
     /// The parameters come from the frame's own metadata.
     external: bool,
-}
-
-/// The fields of the inner packet that encapsulation uses.
-#[derive(Debug, Clone, Copy, Default)]
-struct Inner {
-    tos: u8,
-    ttl: u8,
-    df: bool,
-    /// The number of bytes not counted as sent: the Ethernet header, including a tag that came from
-    /// the metadata.
-    link: usize,
-}
-
-impl Inner {
-    /// Parses a frame; `tagged` says whether its outer tag came from the metadata. As in Linux, the
-    /// IP header of a frame with more tags is looked up at the wrong offset.
-    fn of(frame: &[u8], tagged: bool) -> Self {
-        let ethertype = |at: usize| {
-            let octets = frame.get(at..).and_then(|rest| rest.first_chunk());
-            octets.map_or(0, |octets| u16::from_be_bytes(*octets))
-        };
-        let outer = ethertype(12);
-        let (mut protocol, mut at) = (outer, 12);
-        while matches!(protocol, ETH_P_8021Q | ETH_P_8021AD) {
-            at += 4;
-            protocol = ethertype(at);
-        }
-        let start = Ethernet::LEN + if tagged { 4 } else { 0 };
-        let network = frame.get(start..).unwrap_or_default();
-        match protocol {
-            ETH_P_IP => Ipv4::new(network).map(|ip| Self {
-                tos: ip.tos(),
-                ttl: ip.ttl(),
-                df: outer == ETH_P_IP && ip.dont_fragment(),
-                link: start,
-            }),
-            ETH_P_IPV6 => Ipv6::new(network).map(|ip| Self {
-                tos: ip.traffic_class(),
-                ttl: ip.hop_limit(),
-                df: outer == ETH_P_IPV6,
-                link: start,
-            }),
-            _ => None,
-        }
-        .unwrap_or(Self {
-            link: start,
-            ..Self::default()
-        })
-    }
 }
 
 /// Sends frames that begin with their Ethernet header.
@@ -149,6 +101,11 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
         }
         to_remote(vxlan, cx, device, &net, conf, first, inner, packet);
     }
+}
+
+/// Returns whether the inner packet may not be fragmented. That of a tagged frame may.
+fn keeps_whole(inner: &Inner) -> bool {
+    inner.first == ETH_P_IP && inner.df || inner.first == ETH_P_IPV6 && inner.ip
 }
 
 fn count_drop(cx: &Cx<'_>, device: &Device) {
@@ -220,7 +177,7 @@ fn to_remote(
             conf.ttl
         },
         tos: if conf.tos == 1 { inner.tos } else { conf.tos },
-        df: conf.df == DF_SET || conf.df == DF_INHERIT && inner.df,
+        df: conf.df == DF_SET || conf.df == DF_INHERIT && keeps_whole(&inner),
         checksum: if remote.ip.is_ipv4() {
             conf.udp_csum
         } else {
@@ -281,9 +238,7 @@ fn one(
 ) {
     let guard = cx.guard;
     let source = source_port(cx, net, conf, &packet);
-    // The outer header copies the inner ECN bits, except that CE becomes ECT(0).
-    let ecn = if inner.tos & 3 == 3 { 2 } else { inner.tos & 3 };
-    let tos = way.tos & !3 | ecn;
+    let tos = inner.ecn(way.tos);
     let octets = packet.len().saturating_sub(inner.link);
     match (way.src, way.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {

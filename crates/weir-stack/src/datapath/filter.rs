@@ -144,6 +144,13 @@ fn hand_over(cx: &mut Cx<'_>, target: Target, mut batch: Batch) {
     let step = Step::Redirected(target.ingress);
     let trace = &cx.stack.trace;
     trace.steps(&device, cx.now, batch.iter_mut(), step);
+    if device.is_bare() {
+        // The device expects data that begin at the network header (`tcf_mirred_act`).
+        for packet in batch.iter_mut() {
+            let _ = packet.data_to_network();
+            packet.reset_mac();
+        }
+    }
     if target.ingress {
         cx.receive_redirected(&device, batch);
     } else {

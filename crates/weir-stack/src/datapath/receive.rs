@@ -17,7 +17,8 @@ use crate::stages::Stage;
 use crate::steer::{self, Point};
 use crate::trace::Step;
 
-/// Receives frames that begin with an Ethernet header, all from one device.
+/// Receives frames that begin with an Ethernet header, or with their network header if the device is bare, all from
+/// one device. The protocol of the latter is set.
 pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     cx.state.stages.start();
     if !device.is_up() {
@@ -27,10 +28,17 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let arrival = (cx.now, device.key.0, device.ifindex());
     let address = word_of(&device.address());
     let (mut octets, mut multicast, mut short) = (0, 0, 0_u64);
-    for (n, packet) in batch.iter_mut().enumerate() {
-        octets += packet.len() as u64;
-        let whole = classify_frame(packet, arrival, address, &mut multicast);
-        short |= u64::from(!whole) << n;
+    if device.is_bare() {
+        for packet in batch.iter_mut() {
+            octets += packet.len() as u64;
+            packet.set_received(arrival, (PacketType::Host, packet.protocol), 0);
+        }
+    } else {
+        for (n, packet) in batch.iter_mut().enumerate() {
+            octets += packet.len() as u64;
+            let whole = classify_frame(packet, arrival, address, &mut multicast);
+            short |= u64::from(!whole) << n;
+        }
     }
     let stats = device.stats(cx.state.id);
     if !device.link.counts_itself() {

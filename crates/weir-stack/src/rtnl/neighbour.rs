@@ -15,7 +15,7 @@ use weir_netlink::{
 use weir_sync::rcu::Guard;
 
 use crate::clock::{SECOND, USER_HZ};
-use crate::device::Device;
+use crate::device::{Device, DeviceKey};
 use crate::neigh::WithNeighbours;
 use crate::neigh::proxy::Proxy;
 use crate::neigh::{Neighbour, Refused, Told, Update, nud};

@@ -57,8 +57,9 @@ fn say(value: impl ToString) -> Result<String, Errno> {
     Ok(value.to_string())
 }
 
-fn octets(mac: [u8; 6]) -> Result<String, Errno> {
-    Ok(mac.map(|octet| format!("{octet:02x}")).join(":"))
+fn octets(address: &[u8]) -> Result<String, Errno> {
+    let octets: Vec<_> = address.iter().map(|octet| format!("{octet:02x}")).collect();
+    Ok(octets.join(":"))
 }
 
 /// Returns the device if it is up. A device that is down has no carrier, speed or state.
@@ -120,9 +121,22 @@ fn state(stack: &Stack, device: &Device) -> u8 {
 /// The attributes of each device, sorted.
 const ATTRIBUTES: &[Attribute] = &[
     only("addr_assign_type", |_, device| say(device.address_origin())),
-    only("addr_len", |_, _| say(6)),
-    only("address", |_, device| octets(device.address())),
-    only("broadcast", |_, device| octets(device.broadcast())),
+    only("addr_len", |_, device| {
+        let other = device.link.hardware_addresses();
+        say(other.map_or(6, |(own, _)| own.len()))
+    }),
+    only("address", |_, device| {
+        match device.link.hardware_addresses() {
+            Some((own, _)) => octets(&own),
+            None => octets(&device.address()),
+        }
+    }),
+    only("broadcast", |_, device| {
+        match device.link.hardware_addresses() {
+            Some((_, broadcast)) => octets(&broadcast),
+            None => octets(&device.broadcast()),
+        }
+    }),
     both(
         "carrier",
         |stack, device| say(u8::from(running(device)?.link.carrier(stack, device))),

@@ -6,7 +6,7 @@ Usage: examples/on-linux.sh unshare -n python3 crates/weir/tests/tunnel/record.p
 (as root on Linux 6.1; NAME is the name of a script beside this one)
 
 The script's comments name the input device and file and the output device. inner.pcap has
-frames of crates/weir-tc/tests/actions/frames.py, outer.pcap those of `outer` below. Output frames are
+frames of crates/weir-tc/tests/actions/frames.py, ipinner.pcap the same of today, outer.pcap and ipouter.pcap those of `outers` and `ipouters` below. Output frames are
 written unchanged, with times 0; of an underlay only datagrams are kept. NAME.txt has the output of the
 commands after `# show:`.
 """
@@ -84,6 +84,61 @@ def outers():
     return made
 
 
+def ip(protocol, payload, src="192.0.2.2", tos=0x10, ttl=9):
+    """Returns a frame with an IP packet to the underlay's address."""
+    if ":" in src:
+        ends = v6(src) + v6("2001:db8:1::1")
+        head = struct.pack("!IHBB", 6 << 28 | tos << 20, len(payload), protocol, ttl) + ends
+        return bytes.fromhex("02000000010102000000020286dd") + head + payload
+    ends = v4(src) + v4("192.0.2.1")
+    head = struct.pack("!BBHHHBBH", 0x45, tos, 20 + len(payload), 77, 0, ttl, protocol, 0) + ends
+    head = head[:10] + struct.pack("!H", checksum(head)) + head[12:]
+    return bytes.fromhex("0200000001010200000002020800") + head + payload
+
+
+def gre(payload, kind, key=None, seq=None, check=None, flags=0, **outer):
+    """Returns a frame with a GRE packet; `check` is an error added to the checksum."""
+    flags |= (0 if key is None else 0x2000) | (0 if seq is None else 0x1000) | (0 if check is None else 0x8000)
+    head = struct.pack("!HH", flags, kind)
+    if check is not None:
+        head += bytes(4)
+    if key is not None:
+        head += struct.pack("!I", key)
+    if seq is not None:
+        head += struct.pack("!I", seq)
+    data = head + payload
+    if check is not None:
+        data = data[:4] + struct.pack("!H", checksum(data) ^ check) + data[6:]
+    return ip(47, data, **outer)
+
+
+def ipouters():
+    inner = frames()
+    udp, tcp, plain6 = inner["ip4-udp"], inner["ip4-tcp"], inner["ip6-udp"]
+    ect4, ce4, ect6 = inner["ip4-udp-ect"], inner["ip4-tcp-ce"], inner["ip6-tcp-ect"]
+    TEB, IP, IP6 = 0x6558, 0x800, 0x86DD
+    made = []
+    for src in ("192.0.2.2", "192.0.2.3", "192.0.2.4"):
+        made += [ip(4, frame[14:], src=src) for frame in (udp, tcp)]
+        made += [ip(4, plain6[14:], src=src), ip(41, plain6[14:], src=src)]
+        made += [gre(udp[14:], IP, src=src), gre(plain6[14:], IP6, src=src), gre(udp, TEB, src=src)]
+        for key in (5, 6, 9, 10):
+            made += [gre(udp[14:], IP, key=key, src=src), gre(udp, TEB, key=key, src=src)]
+            made += [gre(plain6, TEB, key=key, src=src, check=0), gre(tcp[14:], IP, key=key, src=src, check=0)]
+    for seq in (3, 4, 4, 9, 6, 10, 0x80000009, 0x8000000A, 0x8000000B, 11):
+        made.append(gre(udp[14:], IP, key=5, seq=seq, check=0))
+    made += [gre(udp[14:], IP, key=5, seq=0x7FFFFFFF), gre(udp[14:], IP, key=5, seq=12, check=0x100)]
+    made += [gre(udp[14:], IP, flags=1), gre(udp[14:], IP, flags=0x4000), gre(udp[14:], IP, flags=0x0800)]
+    made += [gre(b"", IP), gre(udp[:13], TEB, key=5), gre(b"", TEB, key=5), ip(47, bytes(3)), ip(47, bytes.fromhex("20000800"))]
+    for frame in (udp, ect4, ce4, plain6, ect6):
+        kind = IP if frame[12:14] == b"\x08\x00" else IP6
+        for ecn in range(4):
+            made += [gre(frame[14:], kind, tos=0x10 | ecn), gre(frame, TEB, key=5, tos=0x10 | ecn)]
+            if kind == IP:
+                made.append(ip(4, frame[14:], tos=0x10 | ecn))
+    return made
+
+
 def write(path, packets):
     with open(path, "wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
@@ -115,7 +170,9 @@ def heard(sock, wait):
 
 
 def is_datagram(frame):
-    return frame[12:14] == b"\x08\x00" and frame[23] == 17 or frame[12:14] == b"\x86\xdd" and frame[20] == 17
+    """Returns whether an outer packet belongs to a tunnel: UDP, IPv4, IPv6, GRE, or options in front of them."""
+    of = (17, 4, 41, 47, 60)
+    return frame[12:14] == b"\x08\x00" and frame[23] in of or frame[12:14] == b"\x86\xdd" and frame[20] in of
 
 
 def main():
@@ -124,7 +181,7 @@ def main():
     text = open(script).read()
     inlet, kind = re.search(r"^# in: (\w+) (\w+)$", text, re.M).groups()
     outlet = re.search(r"^# out: (\w+)$", text, re.M).group(1)
-    made = {"inner": inners, "outer": outers}[kind]()
+    made = {"inner": inners, "outer": outers, "ipinner": inners, "ipouter": ipouters}[kind]()
     write(f"{HERE}/{kind}.pcap", made)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["sh", script], check=True)

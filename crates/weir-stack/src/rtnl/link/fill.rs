@@ -111,7 +111,10 @@ pub fn fill_ipv6(stack: &Stack, device: &Arc<Device>, out: &mut Writer) {
         change: 0,
     });
     out.put_str(ifla::IFNAME, &device.name());
-    out.put(ifla::ADDRESS, &device.address());
+    match device.link.hardware_addresses() {
+        Some((own, _)) => out.put(ifla::ADDRESS, &own),
+        None => out.put(ifla::ADDRESS, &device.address()),
+    }
     out.put_u32(ifla::MTU, device.mtu());
     if let Some((_, index)) = device.link.lower(stack) {
         out.put_u32(ifla::LINK, index);
@@ -190,8 +193,16 @@ fn write(
         out.put_u32(ifla::EVENT, ifla::event::FEATURES);
     }
     out.put_fixed_pad(ifla::MAP, &LinkIfMap::default(), ifla::PAD);
-    out.put(ifla::ADDRESS, &device.address());
-    out.put(ifla::BROADCAST, &device.broadcast());
+    match device.link.hardware_addresses() {
+        Some((own, broadcast)) => {
+            out.put(ifla::ADDRESS, &own);
+            out.put(ifla::BROADCAST, &broadcast);
+        }
+        None => {
+            out.put(ifla::ADDRESS, &device.address());
+            out.put(ifla::BROADCAST, &device.broadcast());
+        }
+    }
     let port = device.link.port();
     if let Some(port) = port {
         out.put_str(ifla::PHYS_PORT_NAME, &port.name);
@@ -224,7 +235,7 @@ fn write(
     let other = lower.map(|(other, _)| other);
     if let Some(other) = other.or(device.link.link_namespace())
         && other != ns.id
-        && lower.is_none_or(|(_, index)| index != 0)
+        && (device.link.link_namespace().is_some() || lower.is_none_or(|(_, index)| index != 0))
     {
         out.put_i32(ifla::LINK_NETNSID, crate::rtnl::nsid::id_of(ns, other));
     }

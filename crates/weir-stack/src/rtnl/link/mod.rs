@@ -239,6 +239,8 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     if devices.iter().any(|device| device.link.kind().is_empty()) {
         return Err(Error::new(errno::EOPNOTSUPP));
     }
+    let mut devices = devices;
+    devices.retain(|device| device.link.may_be_deleted());
     crate::link::unregister(ctl.stack, &devices);
     Ok(())
 }

@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the kinds of IP tunnels share (`net/ipv4/ip_tunnel.c`): ipip, sit, gre and gretap.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`parms`] | parameters and attributes |
+//! | [`lookup`] | the tunnel of a received packet, by local address, remote address and key |
+//! | [`inner`] | what is read and changed in inner packets; shared with vxlan |
+//! | [`outer`] | outer headers, routes and errors about packets that do not fit |
+//! | [`receive`] | decapsulation |
+//!
+//! A kind is a [`Flavour`]. The underlay is the namespace in which the device was created, even after the device moves.
+//!
+//! The first tunnel of a kind in a namespace brings the fallback devices of its module (`tunl0`; `sit0`; `gre0`, `gretap0`),
+//! which receive what no other tunnel takes, as loading the module does in Linux. A namespace without tunnels has
+//! none. `net.core.fb_tunnels_only_for_init_net` is not served.
+//!
+//! Captures show the packets of devices without a link-layer header as they are, although their link type is
+//! Ethernet.
+//!
+//! Not implemented: remotes that are multicast groups (refused), remotes by the inner packet's next hop (packets
+//! through a tunnel without a remote are dropped and counted as fifo errors), encapsulation in UDP (fou, gue: EINVAL
+//! as without the modules), ICMP errors about outer packets, and `ip tunnel` (its ioctls).
+
+pub mod inner;
+pub mod lookup;
+pub mod outer;
+pub mod parms;
+pub mod receive;
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
+
+use weir_netlink::ifla::{arphrd, iff};
+use weir_netlink::{Attr, Error, LinkStats64, Writer, errno};
+use weir_packet::{Batch, DropReason, Packet};
+use weir_sync::rcu::{Guard, Published};
+
+use self::inner::{Inner, Remembered};
+use self::lookup::{Family, TUNNELS, Tunnels, tunnels};
+use self::parms::Parms;
+use crate::cpu::Cx;
+use crate::device::{AddressOrigin, Device, Mac};
+use crate::drops::Place;
+use crate::features::{Offer, bit};
+use crate::ipv4::route::Wanted;
+use crate::kind::InterfaceId;
+use crate::layers::Module;
+use crate::namespace::{Namespace, NsId};
+use crate::protocols::{Protocol, Receive, protocols};
+use crate::request::Ctl;
+use crate::stack::Stack;
+use crate::{Link, NewLink, ethernet, ipv4, register};
+
+/// The largest outer packet in bytes (`IP_MAX_MTU`).
+const IP_MAX_MTU: u32 = 0xffff;
+/// The smallest MTU in bytes (`ETH_MIN_MTU`, `IPV4_MIN_MTU`).
+const MIN_MTU: u32 = 68;
+
+/// A kind of tunnel.
+pub struct Flavour {
+    /// `IFLA_INFO_KIND`
+    pub name: &'static str,
+    /// The table its tunnels are in.
+    pub family: Family,
+    /// `ARPHRD_*`; in external mode, `ARPHRD_NONE` for gre.
+    pub hardware: u16,
+    /// It carries Ethernet frames.
+    pub ethernet: bool,
+    /// The protocol of the outer packets' payload.
+    pub protocol: u8,
+    /// The smallest and the largest MTU in bytes; a maximum of 0 means no limit.
+    pub mtu: (u32, u32),
+    /// Returns the parameters that a request gives.
+    pub parse: fn(Option<Attr<'_>>) -> Result<Parms, Error>,
+    /// Writes `IFLA_INFO_DATA`.
+    pub fill: fn(&Parms, &mut Writer),
+    /// Returns the length in bytes of the header between the outer and the inner packet.
+    pub header_len: fn(&Parms) -> u32,
+    /// Sends a packet.
+    pub send: Send,
+    /// The kinds of the same module, with the names of their fallback devices.
+    pub fallbacks: &'static [Fallback],
+    /// The protocols that the module receives.
+    pub receivers: &'static [(Protocol, Receive)],
+}
+
+/// A kind with the name and the parameters of its fallback device.
+pub type Fallback = (&'static Flavour, &'static str, fn() -> Parms);
+
+/// Sends a packet of a device by its tunnel.
+pub type Send = fn(&IpTunnel, &mut Cx<'_>, &Arc<Device>, &Namespace, &Inner, Packet);
+
+/// Error counters in addition to those of every device.
+#[derive(Debug, Default)]
+pub struct Errors {
+    /// The route leads back to the tunnel.
+    pub collisions: AtomicU64,
+    /// There is no route.
+    pub tx_carrier: AtomicU64,
+    /// The tunnel has no remote.
+    pub tx_fifo: AtomicU64,
+    /// A checksum is missing or unexpected.
+    pub rx_crc: AtomicU64,
+    /// A sequence number is missing or old.
+    pub rx_fifo: AtomicU64,
+    /// The outer ECN bits contradict the inner ones.
+    pub rx_frame: AtomicU64,
+}
+
+/// The tunnel's part of a device (`struct ip_tunnel`).
+pub struct IpTunnel {
+    /// The kind.
+    pub flavour: &'static Flavour,
+    /// The parameters.
+    pub parms: Published<Parms>,
+    /// The underlay namespace.
+    pub net: Weak<Namespace>,
+    /// It is the fallback device of its kind.
+    pub fallback: bool,
+    /// Error counters.
+    pub errors: Errors,
+    /// The sequence number of the next packet sent.
+    pub sent: AtomicU32,
+    /// The sequence number expected next, or 0 before the first.
+    pub expected: AtomicU32,
+    remembered: OnceLock<Remembered>,
+}
+
+/// The `Link` implementation that the device owns.
+struct Handle(Arc<IpTunnel>);
+
+/// The namespaces' tunnels.
+pub static MODULE: Module = Module {
+    namespace: Some(|parts, _| parts.fill(&TUNNELS, OnceLock::new())),
+    above: Some(above),
+    ..Module::NONE
+};
+
+/// The tunnels whose underlay is a namespace that is being deleted.
+fn above(ns: &Namespace, device: Option<&Device>, _guard: &Guard) -> Vec<Arc<Device>> {
+    let all = tunnels(ns).filter(|_| device.is_none());
+    all.map_or_else(Vec::new, |tunnels| tunnels.devices())
+}
+
+/// Creates a tunnel (`ip_tunnel_newlink`).
+pub fn create(
+    flavour: &'static Flavour,
+    ctl: &mut Ctl<'_>,
+    new: NewLink<'_>,
+) -> Result<Arc<Device>, Error> {
+    let parms = (flavour.parse)(new.data)?;
+    check(&parms)?;
+    let net = match Arc::ptr_eq(&new.link_ns, ctl.ns) {
+        true => new.ns.clone(),
+        false => new.link_ns.clone(),
+    };
+    load(ctl.stack, ctl.guard, &net, flavour);
+    make(ctl.stack, ctl.guard, flavour, &net, parms, &new, false)
+}
+
+/// Refuses what is not served.
+fn check(parms: &Parms) -> Result<(), Error> {
+    if parms.remote.is_multicast() {
+        return Err(Error::unsupported(
+            "Tunnels to multicast groups are not supported",
+        ));
+    }
+    Ok(())
+}
+
+/// Makes the fallback devices of a kind's module and receives its protocols, once in each namespace.
+fn load(stack: &Stack, guard: &Guard, net: &Arc<Namespace>, flavour: &'static Flavour) {
+    let all = tunnels_of(stack, net);
+    if all.has_fallback(flavour.family, guard) {
+        return;
+    }
+    for (protocol, receive) in flavour.receivers {
+        protocols(net).add(&stack.domain, *protocol, *receive, guard);
+    }
+    for (flavour, name, parms) in flavour.fallbacks {
+        let new = NewLink {
+            ns: net.clone(),
+            name: (*name).to_owned(),
+            ifindex: 0,
+            mtu: None,
+            address: flavour.ethernet.then_some([0; 6]),
+            broadcast: None,
+            txqlen: None,
+            group: None,
+            queues: (1, 1),
+            link: None,
+            link_ns: net.clone(),
+            flags: (0, 0),
+            data: None,
+        };
+        let parms = parms();
+        // Without the name, which another device has, there is no fallback device.
+        let _ = make(stack, guard, flavour, net, parms, &new, true);
+    }
+}
+
+/// Returns the tunnels of a namespace, made if it has none yet.
+fn tunnels_of<'n>(stack: &Stack, net: &'n Namespace) -> &'n Tunnels {
+    let all = net.parts.get(&TUNNELS);
+    all.get_or_init(|| Tunnels::new(&stack.domain))
+}
+
+fn make(
+    stack: &Stack,
+    guard: &Guard,
+    flavour: &'static Flavour,
+    net: &Arc<Namespace>,
+    parms: Parms,
+    new: &NewLink<'_>,
+    fallback: bool,
+) -> Result<Arc<Device>, Error> {
+    let all = tunnels_of(stack, net);
+    if !fallback && all.same(flavour.family, &parms, guard).is_some() {
+        return Err(Error::new(errno::EEXIST));
+    }
+    let (mtu, to_one) = bind(flavour, net, &parms, guard);
+    let mtu = match new.mtu {
+        Some(mtu) => mtu.clamp(MIN_MTU, largest(flavour, &parms)),
+        None => mtu,
+    };
+    let tunnel = Arc::new(IpTunnel {
+        flavour,
+        parms: Published::new(&stack.domain, parms),
+        net: Arc::downgrade(net),
+        fallback,
+        errors: Errors::default(),
+        sent: AtomicU32::new(0),
+        expected: AtomicU32::new(0),
+        remembered: OnceLock::new(),
+    });
+    let mut device = ethernet(Box::new(Handle(tunnel.clone())), &new.ns, new, 0);
+    device.mtu = mtu;
+    if fallback {
+        device.address_origin = AddressOrigin::Permanent;
+    }
+    if !flavour.ethernet {
+        device.flags = iff::NOARP | if to_one { iff::POINTOPOINT } else { 0 };
+        device.address_origin = AddressOrigin::Permanent;
+    }
+    let group = new.group.unwrap_or(0);
+    let device = register(stack, &new.ns, device, new.ifindex, group)?;
+    if let Err(error) = all.enter(&device, &tunnel, guard) {
+        crate::unregister(stack, &[device]);
+        return Err(error);
+    }
+    if net.is_closing() {
+        crate::unregister(stack, &[device]);
+        return Err(Error::new(errno::ENODEV));
+    }
+    Ok(device)
+}
+
+/// Returns the number of bytes that a tunnel adds to what its MTU counts.
+fn overhead(flavour: &Flavour, parms: &Parms) -> u32 {
+    let ip = if parms.local.is_ipv6() { 40 } else { 20 };
+    ip + (flavour.header_len)(parms) + if flavour.ethernet { 14 } else { 0 }
+}
+
+/// Returns the largest MTU in bytes.
+fn largest(flavour: &Flavour, parms: &Parms) -> u32 {
+    IP_MAX_MTU - overhead(flavour, parms)
+}
+
+/// Returns the MTU in bytes by the device that the outer packets probably leave by, and whether the tunnel has a
+/// remote (`ip_tunnel_bind_dev`).
+fn bind(flavour: &Flavour, net: &Namespace, parms: &Parms, guard: &Guard) -> (u32, bool) {
+    let mut lower = None;
+    let has_remote = !parms.remote.is_unspecified();
+    if let (IpAddr::V4(dst), IpAddr::V4(src), true) = (parms.remote, parms.local, has_remote) {
+        let wanted = Wanted {
+            dst,
+            src: (!src.is_unspecified()).then_some(src),
+            tos: parms.tos & 0x1e,
+            mark: parms.fwmark,
+            proto: flavour.protocol,
+        };
+        let route = ipv4::route::output_by(net, &wanted, parms.link, guard);
+        lower = route.ok().map(|route| route.hop.device.clone());
+    }
+    let lower = lower.or_else(|| net.device(parms.link, guard).cloned());
+    let mtu = lower.map_or(1500, |lower| lower.mtu().min(IP_MAX_MTU));
+    let mtu = mtu.saturating_sub(overhead(flavour, parms)).max(MIN_MTU);
+    (mtu.max(flavour.mtu.0), has_remote)
+}
+
+impl IpTunnel {
+    /// Drops a packet for which the tunnel has no destination.
+    pub fn no_way(&self, cx: &Cx<'_>, device: &Device, packet: Packet) {
+        if !self.parms.load(cx.guard).external {
+            self.errors.tx_fifo.fetch_add(1, Relaxed);
+        }
+        outer::error(cx, device, DropReason::TUNNEL_TXINFO, packet);
+    }
+
+    /// Returns the cache of the metadata of received packets.
+    pub fn remembered(&self) -> &Remembered {
+        self.remembered
+            .get_or_init(|| Remembered::new(self.parms.domain()))
+    }
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().into(),
+        IpAddr::V6(address) => address.octets().into(),
+    }
+}
+
+/// Returns whether an IPv4 address means something in one place only (`__ipv6_isatap_ifid`).
+fn is_local_use(octets: [u8; 4]) -> bool {
+    let [a, b, c, _] = octets;
+    let address = std::net::Ipv4Addr::from(octets);
+    a == 0
+        || address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || (a, b, c) == (192, 0, 2)
+        || (a, b, c) == (192, 88, 99)
+        || (a == 198 && b & 0xfe == 18)
+        || address.is_multicast()
+        || address.is_broadcast()
+}
+
+impl Handle {
+    fn parms<'g>(&'g self, guard: &'g Guard) -> &'g Parms {
+        self.0.parms.load(guard)
+    }
+
+    fn with<R>(&self, get: impl FnOnce(&Parms) -> R) -> R {
+        get(self.parms(&self.0.parms.domain().pin()))
+    }
+}
+
+impl Link for Handle {
+    fn kind(&self) -> &'static str {
+        self.0.flavour.name
+    }
+
+    fn hardware_type(&self) -> u16 {
+        match self.0.flavour.family {
+            Family::Gre if self.with(|parms| parms.external) => arphrd::NONE,
+            _ => self.0.flavour.hardware,
+        }
+    }
+
+    fn is_bare(&self) -> bool {
+        !self.0.flavour.ethernet
+    }
+
+    fn hardware_addresses(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let own = self.with(|parms| (octets(parms.local), octets(parms.remote)));
+        (!self.0.flavour.ethernet).then_some(own)
+    }
+
+    fn check_address(&self, mac: &Mac) -> Result<(), Error> {
+        if !self.0.flavour.ethernet {
+            return Err(Error::new(errno::EOPNOTSUPP));
+        }
+        if mac[0] & 1 != 0 || mac == &[0; 6] {
+            return Err(Error::new(errno::EADDRNOTAVAIL));
+        }
+        Ok(())
+    }
+
+    fn interface_id(&self) -> InterfaceId {
+        if self.0.flavour.ethernet {
+            return InterfaceId::Ethernet;
+        }
+        if self.hardware_type() == arphrd::NONE {
+            return InterfaceId::Random;
+        }
+        match self.with(|parms| parms.local) {
+            // IPv4-compatible (`addrconf_sit_config`).
+            IpAddr::V4(local) if self.0.flavour.family == Family::Sit => {
+                match self.with(|parms| parms.remote.is_unspecified()) || local.is_unspecified() {
+                    true => InterfaceId::None,
+                    false => InterfaceId::Fixed(u32::from(local).into()),
+                }
+            }
+            IpAddr::V4(local) if !local.is_unspecified() => {
+                let universal = if is_local_use(local.octets()) { 0 } else { 2 };
+                let low = u64::from(u32::from(local));
+                InterfaceId::Fixed(universal << 56 | 0x5efe << 32 | low)
+            }
+            _ => InterfaceId::None,
+        }
+    }
+
+    fn may_be_deleted(&self) -> bool {
+        !self.0.fallback
+    }
+
+    fn may_move(&self) -> bool {
+        !self.0.fallback
+    }
+
+    fn mtu_bounds(&self) -> (u32, u32) {
+        self.0.flavour.mtu
+    }
+
+    fn check_mtu(&self, mtu: u32) -> Result<(), Error> {
+        if self.0.flavour.mtu.1 != 0 {
+            return Ok(());
+        }
+        let largest = self.with(|parms| largest(self.0.flavour, parms));
+        match (MIN_MTU..=largest).contains(&mtu) {
+            true => Ok(()),
+            false => Err(Error::new(errno::EINVAL)),
+        }
+    }
+
+    fn features(&self) -> Offer {
+        let changeable = bit::SG | bit::HW_CSUM | bit::FRAGLIST | bit::HIGHDMA | bit::GSO_SOFTWARE;
+        let active = changeable | bit::LLTX;
+        Offer {
+            active,
+            changeable,
+            vlan: 0,
+            off: 0,
+        }
+    }
+
+    /// Each inner packet gets its own outer headers.
+    fn takes_long_packets(&self) -> bool {
+        false
+    }
+
+    /// Frames are merged by their Ethernet headers.
+    fn polls(&self) -> bool {
+        self.0.flavour.ethernet
+    }
+
+    fn no_queue(&self) -> bool {
+        !self.0.flavour.ethernet
+    }
+
+    fn lower(&self, _stack: &Stack) -> Option<(NsId, u32)> {
+        let link = self.with(|parms| parms.link);
+        Some((self.0.net.upgrade()?.id, link))
+    }
+
+    fn link_namespace(&self) -> Option<NsId> {
+        Some(self.0.net.upgrade()?.id)
+    }
+
+    fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+        let tunnel = &self.0;
+        let Some(net) = tunnel.net.upgrade() else {
+            return cx.drop_batch(device, Place::Transmit, DropReason::DEV_READY, batch);
+        };
+        for mut packet in batch {
+            let inner = if tunnel.flavour.ethernet {
+                let tagged = packet.vlan().is_some();
+                if tagged && weir_packet::edit::vlan_to_data(&mut packet).is_err() {
+                    cx.drop(device, Place::Transmit, DropReason::NOMEM, packet);
+                    continue;
+                }
+                // Nothing is copied from the packet in a tagged frame.
+                let inner = Inner::of(packet.data(), tagged);
+                match inner.first == inner.protocol {
+                    true => inner,
+                    false => Inner {
+                        protocol: inner.first,
+                        first: inner.first,
+                        link: inner.link,
+                        ..Inner::default()
+                    },
+                }
+            } else {
+                Inner::of_packet(packet.data(), packet.protocol)
+            };
+            (tunnel.flavour.send)(tunnel, cx, device, &net, &inner, packet);
+        }
+    }
+
+    fn counts_itself(&self) -> bool {
+        true
+    }
+
+    fn add_stats(&self, stats: &mut LinkStats64) {
+        let errors = &self.0.errors;
+        stats.collisions += errors.collisions.load(Relaxed);
+        stats.tx_carrier_errors += errors.tx_carrier.load(Relaxed);
+        stats.tx_fifo_errors += errors.tx_fifo.load(Relaxed);
+        stats.rx_crc_errors += errors.rx_crc.load(Relaxed);
+        stats.rx_fifo_errors += errors.rx_fifo.load(Relaxed);
+        stats.rx_frame_errors += errors.rx_frame.load(Relaxed);
+    }
+
+    fn fill_data(&self, stack: &Stack, out: &mut Writer) {
+        (self.0.flavour.fill)(self.parms(&stack.domain.pin()), out);
+    }
+
+    fn change(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        data: Option<Attr<'_>>,
+    ) -> Result<(), Error> {
+        change(&self.0, ctl, device, data)
+    }
+
+    fn removed(&self, stack: &Stack, device: &Arc<Device>) {
+        if let Some(net) = self.0.net.upgrade()
+            && let Some(tunnels) = tunnels(&net)
+        {
+            tunnels.leave(device, &self.0, &stack.domain.pin());
+        }
+    }
+}
+
+/// Changes the parameters (`ip_tunnel_changelink`).
+fn change(
+    tunnel: &Arc<IpTunnel>,
+    ctl: &mut Ctl<'_>,
+    device: &Arc<Device>,
+    data: Option<Attr<'_>>,
+) -> Result<(), Error> {
+    let guard = ctl.guard;
+    let invalid = || Error::new(errno::EINVAL);
+    let old = tunnel.parms.load(guard);
+    let mut parms = (tunnel.flavour.parse)(data)?;
+    check(&parms)?;
+    let net = tunnel.net.upgrade().ok_or(Error::new(errno::ENODEV))?;
+    if tunnel.fallback {
+        return Err(invalid());
+    }
+    // The protocol and the mode stay.
+    if tunnel.flavour.family == Family::Ipip && parms.external {
+        return Err(invalid());
+    }
+    parms.proto = old.proto;
+    parms.external = old.external;
+    if !tunnel.flavour.ethernet {
+        let to_one = !parms.remote.is_unspecified();
+        if to_one != (device.flags() & iff::POINTOPOINT != 0) {
+            return Err(invalid());
+        }
+    }
+    let bound = (parms.link, parms.fwmark) != (old.link, old.fwmark);
+    let before = (tunnel.flavour.header_len)(old);
+    let after = (tunnel.flavour.header_len)(&parms);
+    let mtu = bind(tunnel.flavour, &net, &parms, guard).0;
+    let all = tunnels(&net).ok_or(Error::new(errno::ENODEV))?;
+    all.change(device, tunnel, parms, guard)?;
+    if bound {
+        device.set_mtu(mtu);
+    } else if before != after {
+        let mtu = (device.mtu() + before).saturating_sub(after);
+        device.set_mtu(mtu.max(MIN_MTU));
+    }
+    Ok(())
+}

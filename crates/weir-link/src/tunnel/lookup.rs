@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tunnels of a namespace by their ends and key (`ip_tunnel_lookup`, `ip6_tnl_lookup`, `ip6gre_tunnel_lookup`).
+//!
+//! A packet goes to the first tunnel that is up and matches: by local address, remote address and key; by remote
+//! address and key; by local address and key; by key alone; the one in external mode; the fallback device. Of
+//! those, one that is bound to the device the packet came by goes first.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, OnceLock, Weak};
+
+use weir_netlink::{Error, errno};
+use weir_sync::hash::RcuHash;
+use weir_sync::order::{self, Mutex};
+use weir_sync::rcu::{Domain, Guard};
+
+use super::{IpTunnel, Parms};
+use crate::cpu::Cx;
+use crate::device::{Device, DeviceKey};
+use crate::namespace::Namespace;
+use crate::parts::Key;
+
+/// What distinguishes the tunnels of a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Id {
+    Ends {
+        local: IpAddr,
+        remote: IpAddr,
+        key: Option<u32>,
+    },
+    External,
+    Fallback,
+}
+
+/// A tunnel that receives packets.
+#[derive(Clone)]
+pub struct Receiver {
+    key: DeviceKey,
+    tunnel: Arc<IpTunnel>,
+}
+
+/// Tunnels that share one table: those of one kind, or of one protocol and kind of payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are those of the kinds
+pub enum Family {
+    Ipip,
+    Gre,
+    Gretap,
+    Erspan,
+    Sit,
+    Ip6Tnl,
+    Ip6Gre,
+    Ip6Gretap,
+}
+
+/// Devices with their tunnels.
+type Members = Vec<(Weak<Device>, Weak<IpTunnel>)>;
+
+/// The tunnels whose outer packets belong to a namespace.
+pub struct Tunnels {
+    by_id: RcuHash<(Family, Id), Arc<[Receiver]>>,
+    /// All of them. Changes of `by_id` hold the lock as well.
+    all: Mutex<Members, order::IpTunnels>,
+}
+
+/// Made for the first tunnel of a namespace.
+pub(super) static TUNNELS: Key<OnceLock<Tunnels>, 9> = Key::new();
+
+/// The fields of a received packet that choose its tunnel.
+#[derive(Debug, Clone, Copy)]
+pub struct Sought {
+    /// The family.
+    pub family: Family,
+    /// The packet's destination.
+    pub local: IpAddr,
+    /// The packet's source.
+    pub remote: IpAddr,
+    /// The packet's key.
+    pub key: Option<u32>,
+    /// The index of the device the packet came by.
+    pub link: u32,
+}
+
+/// Returns the tunnels of a namespace, if it has ever had one.
+pub fn tunnels(ns: &Namespace) -> Option<&Tunnels> {
+    ns.parts.get(&TUNNELS).get()
+}
+
+fn unspecified(ipv6: bool) -> IpAddr {
+    match ipv6 {
+        true => Ipv6Addr::UNSPECIFIED.into(),
+        false => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+fn id_of(parms: &Parms) -> Id {
+    match parms.external {
+        true => Id::External,
+        false => Id::Ends {
+            local: parms.local,
+            remote: parms.remote,
+            key: parms.input_key(),
+        },
+    }
+}
+
+impl Tunnels {
+    /// Creates an empty state.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            by_id: RcuHash::new(domain),
+            all: Mutex::default(),
+        }
+    }
+
+    fn at<'g>(&'g self, family: Family, id: Id, guard: &'g Guard) -> &'g [Receiver] {
+        let found = self.by_id.get(&(family, id), guard);
+        found.map_or(&[], |found| found)
+    }
+
+    /// Finds the tunnel for a packet.
+    pub fn receiver<'g>(
+        &'g self,
+        cx: &Cx<'g>,
+        sought: &Sought,
+    ) -> Option<(&'g Arc<Device>, &'g Arc<IpTunnel>)> {
+        let guard = cx.guard;
+        let any = unspecified(sought.local.is_ipv6());
+        let of = |local, remote, key| Id::Ends { local, remote, key };
+        let (local, remote, key) = (sought.local, sought.remote, sought.key);
+        let no_keys = matches!(sought.family, Family::Ipip | Family::Sit | Family::Ip6Tnl);
+        let by_key = (!no_keys).then_some(of(any, any, Some(key.unwrap_or(0))));
+        let without = (!no_keys && key.unwrap_or(0) == 0).then_some(of(any, any, None));
+        let ids = [
+            Some(of(local, remote, key)),
+            Some(of(any, remote, key)),
+            Some(of(local, any, key)),
+            by_key,
+            without,
+        ];
+        let mut candidate = None;
+        for id in ids.into_iter().flatten() {
+            for receiver in self.at(sought.family, id, guard) {
+                let Some(device) = cx.device(receiver.key).filter(|device| device.is_up()) else {
+                    continue;
+                };
+                if receiver.tunnel.parms.load(guard).link == sought.link {
+                    return Some((device, &receiver.tunnel));
+                }
+                candidate = candidate.or(Some((device, &receiver.tunnel)));
+            }
+        }
+        candidate.or_else(|| {
+            let others = [Id::External, Id::Fallback].into_iter();
+            let mut others = others.flat_map(|id| self.at(sought.family, id, guard));
+            others.find_map(|receiver| {
+                let device = cx.device(receiver.key).filter(|device| device.is_up())?;
+                Some((device, &receiver.tunnel))
+            })
+        })
+    }
+
+    /// Returns whether the family has its fallback device.
+    pub fn has_fallback(&self, family: Family, guard: &Guard) -> bool {
+        !self.at(family, Id::Fallback, guard).is_empty()
+    }
+
+    /// Finds the tunnel that has the parameters (`ip_tunnel_find`).
+    pub fn same<'g>(
+        &'g self,
+        family: Family,
+        parms: &Parms,
+        guard: &'g Guard,
+    ) -> Option<&'g Receiver> {
+        let mut found = self.at(family, id_of(parms), guard).iter();
+        let mut fallback = self.at(family, Id::Fallback, guard).iter();
+        let found = found.find(|receiver| {
+            parms.external || receiver.tunnel.parms.load(guard).link == parms.link
+        });
+        found.or_else(|| {
+            let plain = !parms.external
+                && parms.link == 0
+                && parms.local.is_unspecified()
+                && parms.remote.is_unspecified()
+                && parms.input_key().is_none();
+            fallback.next().filter(|_| plain)
+        })
+    }
+
+    /// Enters a tunnel. Returns EEXIST if another one has its parameters.
+    pub fn enter(
+        &self,
+        device: &Arc<Device>,
+        tunnel: &Arc<IpTunnel>,
+        guard: &Guard,
+    ) -> Result<(), Error> {
+        let mut all = self.all.lock();
+        let family = tunnel.flavour.family;
+        let parms = tunnel.parms.load(guard);
+        if !tunnel.fallback && self.same(family, parms, guard).is_some() {
+            return Err(Error::new(errno::EEXIST));
+        }
+        self.insert(device, tunnel, guard);
+        all.push((Arc::downgrade(device), Arc::downgrade(tunnel)));
+        Ok(())
+    }
+
+    fn insert(&self, device: &Device, tunnel: &Arc<IpTunnel>, guard: &Guard) {
+        let id = match tunnel.fallback {
+            true => Id::Fallback,
+            false => id_of(tunnel.parms.load(guard)),
+        };
+        let place = (tunnel.flavour.family, id);
+        let mut list = self.at(place.0, id, guard).to_vec();
+        let key = device.key;
+        let tunnel = tunnel.clone();
+        list.push(Receiver { key, tunnel });
+        self.by_id.insert(place, list.into(), guard);
+    }
+
+    fn take_out(&self, key: DeviceKey, tunnel: &IpTunnel, guard: &Guard) {
+        let id = match tunnel.fallback {
+            true => Id::Fallback,
+            false => id_of(tunnel.parms.load(guard)),
+        };
+        let place = (tunnel.flavour.family, id);
+        let mut list = self.at(place.0, id, guard).to_vec();
+        list.retain(|receiver| receiver.key != key);
+        match list.is_empty() {
+            true => {
+                self.by_id.remove(&place, guard);
+            }
+            false => {
+                self.by_id.insert(place, list.into(), guard);
+            }
+        }
+    }
+
+    /// Changes the parameters of a tunnel. Returns EEXIST if another one has them.
+    pub fn change(
+        &self,
+        device: &Arc<Device>,
+        tunnel: &Arc<IpTunnel>,
+        parms: Parms,
+        guard: &Guard,
+    ) -> Result<(), Error> {
+        let _all = self.all.lock();
+        let other = self.same(tunnel.flavour.family, &parms, guard);
+        if other.is_some_and(|other| other.key != device.key) {
+            return Err(Error::new(errno::EEXIST));
+        }
+        self.take_out(device.key, tunnel, guard);
+        tunnel.parms.replace(parms);
+        self.insert(device, tunnel, guard);
+        Ok(())
+    }
+
+    /// Removes a tunnel.
+    pub fn leave(&self, device: &Device, tunnel: &IpTunnel, guard: &Guard) {
+        let mut all = self.all.lock();
+        all.retain(|(_, other)| !std::ptr::eq(other.as_ptr(), tunnel));
+        self.take_out(device.key, tunnel, guard);
+    }
+
+    /// Returns the devices of all tunnels.
+    pub fn devices(&self) -> Vec<Arc<Device>> {
+        let all = self.all.lock();
+        let devices = all.iter().filter_map(|(device, _)| device.upgrade());
+        devices.filter(|device| device.is_registered()).collect()
+    }
+}
+
+impl std::fmt::Debug for Tunnels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tunnels").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The parameters of IP tunnels (`struct ip_tunnel_parm`, `struct __ip6_tnl_parm`) and their attributes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use weir_netlink::ifla::{gre, iptun};
+use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, Writer, errno, parse_at, policy};
+
+/// `GRE_CSUM`: a checksum is present.
+pub const GRE_CSUM: u16 = 0x8000;
+/// `GRE_ROUTING`
+pub const GRE_ROUTING: u16 = 0x4000;
+/// `GRE_KEY`: a key is present.
+pub const GRE_KEY: u16 = 0x2000;
+/// `GRE_SEQ`: a sequence number is present.
+pub const GRE_SEQ: u16 = 0x1000;
+/// `GRE_VERSION`
+pub const GRE_VERSION: u16 = 0x0007;
+
+/// The parameters of a tunnel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parms {
+    /// The outer source, or unspecified if the route selects it.
+    pub local: IpAddr,
+    /// The outer destination, or unspecified.
+    pub remote: IpAddr,
+    /// The index of the underlay device, or 0 for any.
+    pub link: u32,
+    /// The protocol of the payload, or 0 for all that the kind carries.
+    pub proto: u8,
+    /// The outer TTL, or 0 to copy that of the inner packet.
+    pub ttl: u8,
+    /// The outer type of service; bit 0 means to copy that of the inner packet.
+    pub tos: u8,
+    /// Set DF in the outer header (`pmtudisc`).
+    pub df: bool,
+    /// Do not copy DF from the inner packet.
+    pub ignore_df: bool,
+    /// `GRE_CSUM`, `GRE_KEY` and `GRE_SEQ` for received packets.
+    pub iflags: u16,
+    /// `GRE_CSUM`, `GRE_KEY` and `GRE_SEQ` for sent packets.
+    pub oflags: u16,
+    /// The key of received packets.
+    pub ikey: u32,
+    /// The key of sent packets.
+    pub okey: u32,
+    /// The mark for the route of outer packets.
+    pub fwmark: u32,
+    /// Sends by each packet's tunnel metadata, and sets it on received packets.
+    pub external: bool,
+}
+
+impl Parms {
+    /// The parameters of a request without attributes.
+    pub fn new(ipv6: bool) -> Self {
+        let any: IpAddr = match ipv6 {
+            true => Ipv6Addr::UNSPECIFIED.into(),
+            false => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        Self {
+            local: any,
+            remote: any,
+            link: 0,
+            proto: 0,
+            ttl: 0,
+            tos: 0,
+            df: false,
+            ignore_df: false,
+            iflags: 0,
+            oflags: 0,
+            ikey: 0,
+            okey: 0,
+            fwmark: 0,
+            external: false,
+        }
+    }
+
+    /// Returns the key that received packets must have, or `None` if they must have none.
+    pub fn input_key(&self) -> Option<u32> {
+        (self.iflags & GRE_KEY != 0).then_some(self.ikey)
+    }
+}
+
+/// `ipip_policy`, `ipip6_policy`
+static IPTUN_POLICY: Policy = policy! {
+    max iptun::MAX;
+    iptun::LINK => Rule::u32(),
+    iptun::LOCAL => Rule::unspec(4),
+    iptun::REMOTE => Rule::unspec(4),
+    iptun::TTL => Rule::u8(),
+    iptun::TOS => Rule::u8(),
+    iptun::FLAGS => Rule::u16(),
+    iptun::PROTO => Rule::u8(),
+    iptun::PMTUDISC => Rule::u8(),
+    iptun::IPTUN_6RD_PREFIX => Rule::unspec(16),
+    iptun::IPTUN_6RD_RELAY_PREFIX => Rule::u32(),
+    iptun::IPTUN_6RD_PREFIXLEN => Rule::u16(),
+    iptun::IPTUN_6RD_RELAY_PREFIXLEN => Rule::u16(),
+    iptun::ENCAP_TYPE => Rule::u16(),
+    iptun::ENCAP_FLAGS => Rule::u16(),
+    iptun::ENCAP_SPORT => Rule::u16(),
+    iptun::ENCAP_DPORT => Rule::u16(),
+    iptun::COLLECT_METADATA => Rule::flag(),
+    iptun::FWMARK => Rule::u32(),
+};
+
+/// `ipgre_policy`
+static GRE_POLICY: Policy = policy! {
+    max gre::MAX;
+    gre::LINK => Rule::u32(),
+    gre::IFLAGS => Rule::u16(),
+    gre::OFLAGS => Rule::u16(),
+    gre::IKEY => Rule::u32(),
+    gre::OKEY => Rule::u32(),
+    gre::LOCAL => Rule::unspec(4),
+    gre::REMOTE => Rule::unspec(4),
+    gre::TTL => Rule::u8(),
+    gre::TOS => Rule::u8(),
+    gre::PMTUDISC => Rule::u8(),
+    gre::ENCAP_TYPE => Rule::u16(),
+    gre::ENCAP_FLAGS => Rule::u16(),
+    gre::ENCAP_SPORT => Rule::u16(),
+    gre::ENCAP_DPORT => Rule::u16(),
+    gre::COLLECT_METADATA => Rule::flag(),
+    gre::IGNORE_DF => Rule::u8(),
+    gre::FWMARK => Rule::u32(),
+    gre::ERSPAN_INDEX => Rule::u32(),
+    gre::ERSPAN_VER => Rule::u8(),
+    gre::ERSPAN_DIR => Rule::u8(),
+    gre::ERSPAN_HWID => Rule::u16(),
+};
+
+/// Parses `IFLA_INFO_DATA`; without it, nothing is set.
+fn table<'a>(data: Option<Attr<'a>>, policy: &'static Policy) -> Result<Table<'a>, Error> {
+    let Some(data) = data else {
+        return Ok(Table::empty());
+    };
+    let inside = data.attrs();
+    parse_at(inside.rest(), inside.offset(), policy, Strictness::Liberal)
+}
+
+/// Parses the attributes of the kinds ipip and sit.
+pub fn iptun_table(data: Option<Attr<'_>>) -> Result<Table<'_>, Error> {
+    table(data, &IPTUN_POLICY)
+}
+
+/// Parses the attributes of the kinds gre, gretap and erspan.
+pub fn gre_table(data: Option<Attr<'_>>) -> Result<Table<'_>, Error> {
+    table(data, &GRE_POLICY)
+}
+
+fn address(table: &Table<'_>, ty: u16) -> Result<IpAddr, Error> {
+    Ok(match table.get(ty) {
+        Some(attr) => attr.ipv4()?.into(),
+        None => Ipv4Addr::UNSPECIFIED.into(),
+    })
+}
+
+/// Accepts no encapsulation in UDP, as a kernel without the modules fou and gue (`ip_tunnel_encap_setup`).
+fn no_encap(table: &Table<'_>, ty: u16) -> Result<(), Error> {
+    match table.u16(ty)? {
+        None | Some(0) => Ok(()),
+        Some(_) => Err(Error::new(errno::EINVAL)),
+    }
+}
+
+/// Returns the parameters of the kinds ipip and sit (`ip_tunnel_netlink_parms`).
+pub fn iptun(table: &Table<'_>, has_data: bool) -> Result<Parms, Error> {
+    let mut parms = Parms::new(false);
+    if !has_data {
+        return Ok(parms);
+    }
+    no_encap(table, iptun::ENCAP_TYPE)?;
+    parms.link = table.u32(iptun::LINK)?.unwrap_or(0);
+    parms.local = address(table, iptun::LOCAL)?;
+    parms.remote = address(table, iptun::REMOTE)?;
+    parms.ttl = table.u8(iptun::TTL)?.unwrap_or(0);
+    parms.tos = table.u8(iptun::TOS)?.unwrap_or(0);
+    parms.df = parms.ttl != 0 || table.u8(iptun::PMTUDISC)? != Some(0);
+    parms.proto = table.u8(iptun::PROTO)?.unwrap_or(0);
+    parms.fwmark = table.u32(iptun::FWMARK)?.unwrap_or(0);
+    parms.external = table.has(iptun::COLLECT_METADATA);
+    Ok(parms)
+}
+
+/// The attributes of an encapsulation, in the order in which they are written.
+pub const IPTUN_ENCAP: [u16; 4] = [
+    iptun::ENCAP_TYPE,
+    iptun::ENCAP_SPORT,
+    iptun::ENCAP_DPORT,
+    iptun::ENCAP_FLAGS,
+];
+
+/// Writes the encapsulation of a tunnel that has none.
+pub fn fill_no_encap(out: &mut Writer, [ty, sport, dport, flags]: [u16; 4]) {
+    out.put_u16(ty, 0);
+    out.put_be16(sport, 0);
+    out.put_be16(dport, 0);
+    out.put_u16(flags, 0);
+}
+
+/// Writes the parameters of the kind ipip (`ipip_fill_info`).
+pub fn fill_iptun(parms: &Parms, out: &mut Writer) {
+    out.put_u32(iptun::LINK, parms.link);
+    out.put_ip(iptun::LOCAL, parms.local);
+    out.put_ip(iptun::REMOTE, parms.remote);
+    out.put_u8(iptun::TTL, parms.ttl);
+    out.put_u8(iptun::TOS, parms.tos);
+    out.put_u8(iptun::PROTO, parms.proto);
+    out.put_u8(iptun::PMTUDISC, u8::from(parms.df));
+    out.put_u32(iptun::FWMARK, parms.fwmark);
+    fill_no_encap(out, IPTUN_ENCAP);
+    if parms.external {
+        out.put_flag(iptun::COLLECT_METADATA);
+    }
+}
+
+/// Returns the parameters of the kinds gre and gretap (`ipgre_tunnel_validate`, `ipgre_netlink_parms`).
+pub fn gre(table: &Table<'_>, has_data: bool) -> Result<Parms, Error> {
+    let mut parms = Parms::new(false);
+    if !has_data {
+        return Ok(parms);
+    }
+    let known = GRE_CSUM | GRE_KEY | GRE_SEQ;
+    let (iflags, oflags) = (table.be16(gre::IFLAGS)?, table.be16(gre::OFLAGS)?);
+    let (iflags, oflags) = (iflags.unwrap_or(0), oflags.unwrap_or(0));
+    if (iflags | oflags) & (GRE_VERSION | GRE_ROUTING) != 0 {
+        return Err(Error::new(errno::EINVAL));
+    }
+    no_encap(table, gre::ENCAP_TYPE)?;
+    parms.link = table.u32(gre::LINK)?.unwrap_or(0);
+    (parms.iflags, parms.oflags) = (iflags & known, oflags & known);
+    parms.ikey = table.be32(gre::IKEY)?.unwrap_or(0);
+    parms.okey = table.be32(gre::OKEY)?.unwrap_or(0);
+    parms.local = address(table, gre::LOCAL)?;
+    parms.remote = address(table, gre::REMOTE)?;
+    parms.ttl = table.u8(gre::TTL)?.unwrap_or(0);
+    parms.tos = table.u8(gre::TOS)?.unwrap_or(0);
+    parms.df = table.u8(gre::PMTUDISC)? != Some(0);
+    parms.external = table.has(gre::COLLECT_METADATA);
+    parms.ignore_df = table.u8(gre::IGNORE_DF)?.is_some_and(|value| value != 0);
+    if parms.ignore_df && parms.df {
+        return Err(Error::new(errno::EINVAL));
+    }
+    parms.fwmark = table.u32(gre::FWMARK)?.unwrap_or(0);
+    Ok(parms)
+}
+
+/// Writes the parameters of the kinds gre and gretap (`ipgre_fill_info`).
+pub fn fill_gre(parms: &Parms, out: &mut Writer) {
+    out.put_u32(gre::LINK, parms.link);
+    out.put_be16(gre::IFLAGS, parms.iflags);
+    out.put_be16(gre::OFLAGS, parms.oflags);
+    out.put_be32(gre::IKEY, parms.ikey);
+    out.put_be32(gre::OKEY, parms.okey);
+    out.put_ip(gre::LOCAL, parms.local);
+    out.put_ip(gre::REMOTE, parms.remote);
+    out.put_u8(gre::TTL, parms.ttl);
+    out.put_u8(gre::TOS, parms.tos);
+    out.put_u8(gre::PMTUDISC, u8::from(parms.df));
+    out.put_u32(gre::FWMARK, parms.fwmark);
+    fill_no_encap(
+        out,
+        [
+            gre::ENCAP_TYPE,
+            gre::ENCAP_SPORT,
+            gre::ENCAP_DPORT,
+            gre::ENCAP_FLAGS,
+        ],
+    );
+    out.put_u8(gre::IGNORE_DF, u8::from(parms.ignore_df));
+    if parms.external {
+        out.put_flag(gre::COLLECT_METADATA);
+    }
+}

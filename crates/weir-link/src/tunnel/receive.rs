@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Decapsulation by IP tunnels (`ip_tunnel_rcv`, `__ip6_tnl_rcv`).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
+use weir_packet::tunnel::{Ends, Options, Tunnel};
+use weir_packet::{Batch, DropReason, Packet};
+
+use super::inner::{decapsulate_ecn, scrub};
+use super::parms::{GRE_CSUM, GRE_KEY, GRE_SEQ};
+use super::{IpTunnel, Parms};
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::udp::Outer;
+
+/// What the header between the outer and the inner packet says (`struct tnl_ptk_info`).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Info {
+    /// `GRE_CSUM`, `GRE_KEY` and `GRE_SEQ` of the packet.
+    pub flags: u16,
+    /// The EtherType of the payload.
+    pub protocol: u16,
+    /// The key, or 0.
+    pub key: u32,
+    /// The sequence number, or 0.
+    pub seq: u32,
+}
+
+impl Info {
+    /// Returns the key, if there is one.
+    pub fn key(&self) -> Option<u32> {
+        (self.flags & GRE_KEY != 0).then_some(self.key)
+    }
+}
+
+/// Returns the metadata of a received packet.
+fn metadata(outer: &Outer, info: &Info, options: Option<Box<Options>>) -> Tunnel {
+    Tunnel {
+        ends: match (outer.src, outer.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Ends::V4(src.octets(), dst.octets()),
+            (src, dst) => Ends::new(src, dst).unwrap_or(Ends::V4([0; 4], [0; 4])),
+        },
+        options,
+        id: info.key,
+        has_id: info.flags & GRE_KEY != 0,
+        src_port: 0,
+        dst_port: 0,
+        tos: outer.tos,
+        ttl: outer.ttl,
+        checksum: info.flags & GRE_CSUM != 0,
+        dont_fragment: false,
+        transmit: false,
+    }
+}
+
+/// Checks whether the packet has the checksum and the sequence number that the tunnel asks for.
+fn check(tunnel: &IpTunnel, parms: &Parms, info: &Info) -> Result<(), DropReason> {
+    if (info.flags ^ parms.iflags) & GRE_CSUM != 0 {
+        tunnel.errors.rx_crc.fetch_add(1, Relaxed);
+        return Err(DropReason::NOT_SPECIFIED);
+    }
+    if parms.iflags & GRE_SEQ != 0 {
+        let expected = tunnel.expected.load(Relaxed);
+        let old = expected != 0 && (info.seq.wrapping_sub(expected) as i32) < 0;
+        if info.flags & GRE_SEQ == 0 || old {
+            tunnel.errors.rx_fifo.fetch_add(1, Relaxed);
+            return Err(DropReason::NOT_SPECIFIED);
+        }
+        tunnel.expected.store(info.seq.wrapping_add(1), Relaxed);
+    }
+    Ok(())
+}
+
+/// Passes a packet to the device of its tunnel. Data begin at the payload; `underlay` is the device it came by.
+pub fn deliver(
+    cx: &mut Cx<'_>,
+    (device, tunnel): (&Arc<Device>, &Arc<IpTunnel>),
+    (underlay, outer): (&Arc<Device>, &Outer),
+    info: &Info,
+    options: Option<Box<Options>>,
+    mut packet: Packet,
+) {
+    let guard = cx.guard;
+    let place = match outer.dst.is_ipv6() {
+        true => Place::Ipv6Local,
+        false => Place::Ipv4Local,
+    };
+    let stats = device.stats(cx.state.id);
+    let parms = tunnel.parms.load(guard);
+    let refuse = |cx: &Cx<'_>, reason, packet| {
+        stats.rx_errors.fetch_add(1, Relaxed);
+        cx.drop(underlay, place, reason, packet);
+    };
+    let (protocol, network) = match tunnel.flavour.ethernet {
+        true => match Ethernet::new(packet.data()) {
+            Some(header) => (header.ethertype(), Ethernet::LEN),
+            None => {
+                return cx.drop(underlay, place, DropReason::PKT_TOO_SMALL, packet);
+            }
+        },
+        false => (info.protocol, 0),
+    };
+    if let Err(reason) = check(tunnel, parms, info) {
+        return refuse(cx, reason, packet);
+    }
+    if matches!(protocol, ETH_P_IP | ETH_P_IPV6) {
+        let network = packet.data_mut().get_mut(network..);
+        if !network.is_none_or(|network| decapsulate_ecn(outer.tos, protocol, network)) {
+            tunnel.errors.rx_frame.fetch_add(1, Relaxed);
+            return refuse(cx, DropReason::IP_TUNNEL_ECN, packet);
+        }
+    }
+    stats.rx_packets.fetch_add(1, Relaxed);
+    stats.rx_bytes.fetch_add(packet.len() as u64, Relaxed);
+    let elsewhere = !Arc::ptr_eq(underlay.namespace(guard), device.namespace(guard));
+    scrub(cx, &mut packet, elsewhere);
+    if parms.external {
+        let metadata = metadata(outer, info, options);
+        packet.set_tunnel(Some(tunnel.remembered().share(metadata, guard)));
+    }
+    packet.protocol = protocol;
+    cx.receive_later(device, Batch::from(packet));
+}
