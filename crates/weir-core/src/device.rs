@@ -638,6 +638,12 @@ impl Device {
         self.address_origin.store(AddressOrigin::Set as u8, Relaxed);
     }
 
+    /// Sets the Ethernet address and its origin.
+    pub fn set_address_of(&self, mac: Mac, origin: AddressOrigin) {
+        self.address.store(pack(mac), Relaxed);
+        self.address_origin.store(origin as u8, Relaxed);
+    }
+
     /// Takes over the Ethernet address of the lower device. The origin stays
     /// [`AddressOrigin::Stolen`].
     pub fn inherit_address(&self, mac: Mac) {

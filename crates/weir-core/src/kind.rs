@@ -154,6 +154,23 @@ pub trait Link: Send + Sync {
         Ok(())
     }
 
+    /// Returns whether the device keeps its address whatever a request says, and accepts the request all the same.
+    fn keeps_address(&self) -> bool {
+        false
+    }
+
+    /// Prepares the change to a new MTU in bytes that [`Link::mtu_bounds`] and [`Link::check_mtu`] accept
+    /// (`ndo_change_mtu`). The device has its old MTU.
+    fn set_mtu(
+        &self,
+        _stack: &Stack,
+        _guard: &Guard,
+        _device: &Arc<Device>,
+        _mtu: u32,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Returns the number that distinguishes the device from others with its address (`dev_id`), or 0.
     fn device_id(&self) -> u16 {
         0

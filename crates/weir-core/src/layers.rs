@@ -186,6 +186,10 @@ pub enum Event {
     L3Master,
     /// The link-layer address changed (`NETDEV_CHANGEADDR`).
     Address,
+    /// Another port of a bond is the active one (`NETDEV_BONDING_FAILOVER`).
+    Failover,
+    /// The neighbours are to learn where the device's addresses are now (`NETDEV_NOTIFY_PEERS`).
+    NotifyPeers,
     /// The MTU changed (`NETDEV_CHANGEMTU`).
     Mtu {
         /// The previous MTU in bytes.

@@ -10,7 +10,7 @@ use weir_netlink::ifla::{iff, link_mode, oper};
 use weir_netlink::{Error, errno, rtm};
 use weir_sync::rcu::Guard;
 
-use crate::device::{AddressOrigin, Device, NameOrigin, NewDevice};
+use crate::device::{AddressOrigin, Device, Mac, NameOrigin, NewDevice};
 use crate::kind::{Link, NewLink};
 use crate::layers::{Event, Site};
 use crate::namespace::{Links, Namespace};
@@ -339,6 +339,103 @@ pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
             taken::changed(stack, guard, vlan);
         }
     }
+}
+
+/// Changes the link-layer address of a device, and tells everybody (`dev_set_mac_address`).
+///
+/// # Errors
+/// Those of the kind.
+pub fn change_address(
+    stack: &Stack,
+    guard: &Guard,
+    device: &Arc<Device>,
+    mac: Mac,
+) -> Result<(), Error> {
+    device.link.check_address(&mac)?;
+    device.link.set_address(stack, guard, device, &mac)?;
+    let kept = device.link.keeps_address();
+    device.set_address(if kept { device.address() } else { mac });
+    address_changed(stack, guard, device);
+    Ok(())
+}
+
+/// Changes the MTU of a device, in bytes, and tells everybody (`dev_set_mtu_ext`). The MTU of VLAN devices on top
+/// of it falls to the same (`vlan_device_event`).
+///
+/// # Errors
+/// EINVAL outside the bounds of the kind, and those of the kind.
+pub fn change_mtu(
+    stack: &Stack,
+    guard: &Guard,
+    device: &Arc<Device>,
+    mtu: u32,
+) -> Result<(), Error> {
+    let (min, max) = device.link.mtu_bounds();
+    if mtu < min {
+        return Err(Error::msg(errno::EINVAL, "mtu less than device minimum"));
+    }
+    if (max > 0 && mtu > max) || mtu > i32::MAX as u32 {
+        return Err(Error::msg(errno::EINVAL, "mtu greater than device maximum"));
+    }
+    device.link.check_mtu(mtu)?;
+    device.link.set_mtu(stack, guard, device, mtu)?;
+    take_mtu(stack, guard, device, mtu);
+    Ok(())
+}
+
+/// Sets the MTU of a device and of the VLAN devices on top of it whose MTU is larger, and tells everybody.
+fn take_mtu(stack: &Stack, guard: &Guard, device: &Arc<Device>, mtu: u32) {
+    let before = device.mtu();
+    device.set_mtu(mtu);
+    let ns = device.namespace(guard).clone();
+    changed(stack, guard, &ns, device, rtm::NEWLINK, 0);
+    Site::new(stack, guard, &ns, device).notify(Event::Mtu { before });
+    for (_, _, vlan) in device.vlans(guard) {
+        if vlan.mtu() > device.mtu() {
+            take_mtu(stack, guard, vlan, device.mtu());
+        }
+    }
+}
+
+/// Tells the neighbours of a device, and of the VLAN devices on top of it, where the addresses are now
+/// (`NETDEV_NOTIFY_PEERS`).
+pub fn notify_peers(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    let ns = device.namespace(guard);
+    Site::new(stack, guard, ns, device).notify(Event::NotifyPeers);
+    for (_, _, vlan) in device.vlans(guard) {
+        notify_peers(stack, guard, vlan);
+    }
+}
+
+/// Returns whether `device` is `other` or on top of it, by way of lower devices and ports
+/// (`__netdev_has_upper_dev`).
+pub fn stands_on(stack: &Stack, guard: &Guard, device: &Arc<Device>, other: &Device) -> bool {
+    let mut rest = vec![(device.clone(), 0)];
+    while let Some((device, depth)) = rest.pop() {
+        // As deep as Linux nests devices (`MAX_NEST_DEV`).
+        if device.key == other.key || depth > 8 {
+            return true;
+        }
+        // The ends of a veth pair are not on top of each other.
+        let below = device.link.lower(stack);
+        let below = below.filter(|_| device.link.kind() != "veth");
+        if let Some((ns, index)) = below
+            && let Some(ns) = stack.namespace(ns)
+            && let Some(lower) = ns.device(index, guard)
+            && lower.key != device.key
+        {
+            rest.push((lower.clone(), depth + 1));
+        }
+        if device.link.master().is_some() {
+            let is_port = |port: &Arc<Device>| {
+                let master = port.master(guard);
+                master.is_some_and(|master| Arc::ptr_eq(master, &device))
+            };
+            let ports = device.namespace(guard).all_devices().into_iter();
+            rest.extend(ports.filter(is_port).map(|port| (port, depth + 1)));
+        }
+    }
+    false
 }
 
 /// Returns the devices that other modules delete together with a device, or with the namespace.

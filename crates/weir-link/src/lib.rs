@@ -11,6 +11,7 @@ use weir_core::layers::{Module, NamespaceEvent};
 use weir_core::namespace::Namespace;
 use weir_core::stack::Stack;
 
+pub mod bond;
 pub mod bridge;
 pub mod dummy;
 pub mod gre;
@@ -39,6 +40,7 @@ pub use weir_core::wire::{RxHandler, Wire};
 
 /// The link kinds that `ip link add type KIND` accepts, one line each.
 pub static KINDS: &[&Kind] = &[
+    &bond::KIND,
     &bridge::KIND,
     &dummy::KIND,
     &gre::KIND,

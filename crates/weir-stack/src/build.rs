@@ -4,7 +4,7 @@
 use crate::datapath;
 use crate::genl::ethtool;
 use crate::layers::{Layers, LinkRequests, Path};
-use crate::link::{self, bridge, ipvlan, macvlan, netdevsim, tunnel, vrf, vxlan};
+use crate::link::{self, bond, bridge, ipvlan, macvlan, netdevsim, tunnel, vrf, vxlan};
 use crate::stack::{Config, Stack};
 use crate::{fib, ipv4, ipv6, mib, neigh, protocols, rtnl, settings, tc, udp};
 
@@ -34,6 +34,7 @@ pub static LAYERS: Layers = Layers {
         &netdevsim::MODULE,
         &vxlan::MODULE,
         &bridge::MODULE,
+        &bond::MODULE,
         &macvlan::MODULE,
         &ipvlan::MODULE,
         &vrf::MODULE,

@@ -60,7 +60,9 @@ classes! {
     45 false { Groups = "the IPv4 or IPv6 groups of a device", }
     // A bridge adds the entries of a VLAN while it changes its VLANs.
     48 false { BridgeVlans = "the VLANs of a bridge", }
+    49 false { BondPorts = "the ports of a bond", }
     50 false {
+        BondLists = "the settings of a bond that are no numbers, and the counters of its ports",
         Routes = "a FIB table, its set of tables, or a rule list",
         Labels = "the IPv6 address labels of a namespace",
         Neighbour = "a neighbour",
@@ -110,6 +112,8 @@ classes! {
         BridgeTimer = "the aging timer of a bridge",
         BridgeSnoop = "the groups that a bridge snoops",
         BridgeStp = "the spanning tree variables of a bridge",
+        BondTimer = "the timer of a bond's monitor",
+        Lacp = "the aggregators of a bond",
     }
     80 false { Subscribers = "the sockets of a namespace", }
     81 false { Heard = "the groups that a namespace's sockets hear", }

@@ -228,3 +228,31 @@ fn groups_by_hand() {
 fn a_querier() {
     same_as_linux("querier");
 }
+
+/// Bonds as ports of a bridge, with each hash policy.
+#[test]
+fn hash_policies_of_bonds() {
+    for policy in [
+        "layer2",
+        "layer2-3",
+        "layer3-4",
+        "encap2-3",
+        "encap3-4",
+        "vlan-srcmac",
+    ] {
+        same_as_linux(&format!("bond-{policy}"));
+    }
+}
+
+#[test]
+fn bonds_in_turn_and_by_all_ports() {
+    same_as_linux("bond-rr");
+    same_as_linux("bond-rr-share");
+    same_as_linux("bond-broadcast");
+}
+
+#[test]
+fn active_and_backup_ports_of_bonds() {
+    same_as_linux("bond-active");
+    same_as_linux("bond-all-active");
+}

@@ -156,7 +156,7 @@ fn modules_of_served_kinds() {
             "for module in dummy 8021q sch_htb sch-cake cls_u32 act_mirred 'ifb numifbs=2'; do
                 modprobe $module || echo \"$module: $?\"
             done
-            modprobe -q bonding && echo bonding
+            modprobe -q team && echo team
             modprobe nf_conntrack 2>&1 | cut -d' ' -f 1-6
             lsmod | grep ^ifb
             grep ^vxlan /proc/modules

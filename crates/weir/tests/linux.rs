@@ -157,6 +157,13 @@ fn bridge() {
 }
 
 #[test]
+fn bond() {
+    if has("ethtool", "ethtool") {
+        same_as_linux("bond");
+    }
+}
+
+#[test]
 fn ipvlan() {
     if has("ethtool", "ethtool") {
         same_as_linux("ipvlan");

@@ -395,12 +395,16 @@ pub fn solicit(
     send(cx, device, to.unwrap_or(BROADCAST), &body);
 }
 
-/// Announces a device's addresses to its neighbours if `arp_notify` asks for it
-/// (`inetdev_send_gratuitous_arp`).
+/// Announces a device's addresses to its neighbours if `arp_notify` asks for it.
 pub fn notify(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Arc<Device>) {
-    if larger(ns, device, Ipv4Conf::ArpNotify) == 0
-        || device.ipv4().addresses.list(guard).is_empty()
-    {
+    if larger(ns, device, Ipv4Conf::ArpNotify) != 0 {
+        announce(stack, guard, device);
+    }
+}
+
+/// Announces a device's addresses to its neighbours (`inetdev_send_gratuitous_arp`).
+pub fn announce(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    if device.ipv4().addresses.list(guard).is_empty() {
         return;
     }
     let device = device.clone();

@@ -180,6 +180,7 @@ fn device_event(site: &Site<'_>, event: Event) {
         Event::Carrier => carrier_changed(stack, guard, ns, device),
         Event::Address => address_changed(stack, guard, device),
         Event::Mtu { before } => mtu_changed(stack, guard, ns, device, before),
+        Event::NotifyPeers => arp::announce(stack, guard, device),
         Event::Renamed => device_renamed(stack, guard, ns, device),
         Event::L3Master => l3_changed(stack, guard, ns, device),
         Event::Gone => device_gone(stack, guard, ns, device),

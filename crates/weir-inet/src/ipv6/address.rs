@@ -921,7 +921,7 @@ impl Addresses {
 
     /// Handles a device that went up (`NETDEV_UP`).
     pub(super) fn device_up(&self, site: &Site<'_>) {
-        if site.on(Ipv6Conf::DisableIpv6) || !site.is_able() {
+        if site.on(Ipv6Conf::DisableIpv6) || !site.is_able() || is_slave(site) {
             return;
         }
         self.change_told(site, |work| {
@@ -939,6 +939,9 @@ impl Addresses {
     /// Handles a possible carrier change (`NETDEV_CHANGE`).
     pub(super) fn carrier_changed(&self, site: &Site<'_>) {
         if site.on(Ipv6Conf::DisableIpv6) || !site.is_able() || !site.device.is_up() {
+            return;
+        }
+        if is_slave(site) {
             return;
         }
         if !site.has_link() {
@@ -978,4 +981,8 @@ impl Addresses {
             site.device.ipv6().groups.up(site);
         }
     }
+}
+/// Returns whether the device is a port of a bond, which has no addresses of its own (`addrconf_notify`).
+fn is_slave(site: &Site<'_>) -> bool {
+    site.device.flags() & weir_netlink::ifla::iff::SLAVE != 0
 }

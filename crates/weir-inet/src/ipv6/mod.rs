@@ -149,6 +149,7 @@ fn device_event(site: &Site<'_>, event: Event) {
         Event::Address => address_changed(stack, guard, device),
         Event::Mtu { before } => mtu_changed(stack, guard, ns, device, before),
         Event::L3Master => device.ipv6().addresses.device_down(site, false),
+        Event::NotifyPeers => nd::announce(stack, guard, device),
         Event::Gone => device_gone(stack, guard, ns, device),
         _ => {}
     }

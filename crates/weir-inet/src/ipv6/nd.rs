@@ -46,6 +46,8 @@ use crate::neigh::proxy::Proxy;
 use crate::neigh::{Update, nud};
 use crate::settings::WithSettings;
 use crate::settings::{Ipv6 as Slot, Ipv6Conf};
+use crate::stack::Stack;
+use weir_sync::rcu::Guard;
 
 /// The hop limit of all messages. It proves that no router forwarded them.
 const HOP_LIMIT: u8 = 255;
@@ -181,6 +183,25 @@ fn advertise(
     let mac = with_option.then(|| device.address());
     let message = advertisement(source.octets(), dst.octets(), flags, target.octets(), mac);
     send_nd(cx, device, source, dst, &message);
+}
+
+/// Advertises a device's addresses to its neighbours without being asked (`ndisc_send_unsol_na`).
+pub(super) fn announce(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    if device.ipv6().addresses.list(guard).is_empty() {
+        return;
+    }
+    let device = device.clone();
+    stack.post(Box::new(move |cx| {
+        let mut flags = NA_OVERRIDE;
+        if device.conf().ipv6.on(Ipv6Conf::Forwarding) {
+            flags |= NA_ROUTER;
+        }
+        for address in device.ipv6().addresses.list(cx.guard) {
+            if !address.is_tentative() {
+                advertise(cx, &device, ALL_NODES, address.address, flags, true);
+            }
+        }
+    }));
 }
 
 /// Receives a message addressed to us that starts `at` bytes into the packet. Its checksum has been

@@ -116,7 +116,28 @@ fn device_event(site: &Site<'_>, event: Event) {
     } = *site;
     match event {
         Event::Changed { ty, change } => link::notify(stack, guard, ns, device, ty, change),
-        Event::Features => link::notify_features(stack, guard, ns, device),
+        Event::Features => {
+            link::notify_event(
+                stack,
+                guard,
+                ns,
+                device,
+                weir_netlink::ifla::event::FEATURES,
+            );
+        }
+        Event::Failover => {
+            let failover = weir_netlink::ifla::event::BONDING_FAILOVER;
+            link::notify_event(stack, guard, ns, device, failover);
+        }
+        Event::NotifyPeers => {
+            link::notify_event(
+                stack,
+                guard,
+                ns,
+                device,
+                weir_netlink::ifla::event::NOTIFY_PEERS,
+            );
+        }
         Event::Moves { nsid, ifindex } => {
             link::notify_move(stack, guard, ns, device, nsid, ifindex)
         }

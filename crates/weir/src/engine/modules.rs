@@ -38,6 +38,7 @@ const OTHERS: &[&str] = &["ipv6", "psample"];
 fn names() -> BTreeSet<String> {
     let links = link::KINDS.iter().map(|kind| match kind.name {
         "vlan" => "8021q".to_owned(),
+        "bond" => "bonding".to_owned(),
         name => name.to_owned(),
     });
     let qdiscs = qdisc::KINDS.iter().filter_map(|ops| match ops.kind {
@@ -218,7 +219,7 @@ mod tests {
                     || names.contains(&name[..name.len() - 1].to_owned())
             );
         }
-        for name in ["", "bonding", "sch_", "sch_htb2", "nf_conntrack"] {
+        for name in ["", "team", "sch_", "sch_htb2", "nf_conntrack"] {
             assert!(!find(&bytes, name), "{name}");
         }
         assert!(!find(&index(&[]), "dummy"));

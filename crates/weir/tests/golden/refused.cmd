@@ -3,7 +3,12 @@ ip link add d0 type dummy
 ip link add d1 type dummy
 ip link add br0 type bridge nf_call_iptables 1
 ip link add br0 type bridge mcast_igmp_version 3
-ip link add bond0 type bond
+ip link add bond0 type bond mode balance-tlb
+ip link add bond0 type bond mode balance-alb
+ip link add bond0 type bond mode 802.3ad
+ip link add bond0 type bond arp_interval 100
+ip link add team0 type team
+ip link add vcan0 type vcan
 ip link add x0 type vxlan id 5 dstport 4789 group 239.1.1.1 dev d0
 ip link add x0 type vxlan id 5 dstport 4789 proxy
 ip link add x0 type vxlan external gpe dstport 4790

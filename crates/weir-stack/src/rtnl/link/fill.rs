@@ -35,10 +35,16 @@ pub fn notify(
     });
 }
 
-/// Notifies the listeners of changed features (`NETDEV_FEAT_CHANGE`).
-pub fn notify_features(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Arc<Device>) {
+/// Notifies the listeners of an event with a number, `IFLA_EVENT_*` (`rtnetlink_event`).
+pub fn notify_event(
+    stack: &Stack,
+    guard: &Guard,
+    ns: &Namespace,
+    device: &Arc<Device>,
+    event: u32,
+) {
     crate::rtnl::announce(ns, rtm::grp::LINK, rtm::NEWLINK, |out| {
-        write(stack, guard, ns, device, (0, Goes::Featured), out);
+        write(stack, guard, ns, device, (0, Goes::Nowhere(event)), out);
     });
 }
 
@@ -62,8 +68,8 @@ pub fn notify_move(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Goes {
     Not,
-    /// It stays and has other features.
-    Featured,
+    /// It stays, and something with an `IFLA_EVENT` happened.
+    Nowhere(u32),
     Away,
     To {
         nsid: i32,
@@ -189,8 +195,8 @@ fn write(
     out.put_u32(ifla::CARRIER_UP_COUNT, ups);
     out.put_u32(ifla::CARRIER_DOWN_COUNT, downs);
     out.put_u8(ifla::PROTO_DOWN, 0);
-    if goes == Goes::Featured {
-        out.put_u32(ifla::EVENT, ifla::event::FEATURES);
+    if let Goes::Nowhere(event) = goes {
+        out.put_u32(ifla::EVENT, event);
     }
     out.put_fixed_pad(ifla::MAP, &LinkIfMap::default(), ifla::PAD);
     match device.link.hardware_addresses() {
@@ -248,7 +254,7 @@ fn write(
     }
     let spec = out.nest_noflag(ifla::AF_SPEC);
     // Without the nested flag, as in Linux: iproute2 looks for the bare type.
-    if device.has_ipv6() && matches!(goes, Goes::Not | Goes::Featured) {
+    if device.has_ipv6() && matches!(goes, Goes::Not | Goes::Nowhere(_)) {
         let inet6 = out.nest_noflag(u16::from(af::INET6));
         put_inet6(device, out);
         out.end(inet6);

@@ -26,7 +26,7 @@ use crate::link::NewLink;
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 use crate::settings::HasIp;
 
-pub use fill::{fill, notify, notify_features, notify_move, statistics};
+pub use fill::{fill, notify, notify_event, notify_move, statistics};
 pub use parse::parse_peer;
 pub use set::configure;
 

@@ -107,20 +107,10 @@ pub fn set(
     let (mut changed, mut changed_if_up) = (false, false);
     let was_up = device.is_up();
     if let Some(mac) = parse::mac(attrs, ifla::ADDRESS)? {
-        device.link.check_address(&mac)?;
-        device
-            .link
-            .set_address(ctl.stack, ctl.guard, device, &mac)?;
-        device.set_address(mac);
-        link::address_changed(ctl.stack, ctl.guard, device);
+        link::change_address(ctl.stack, ctl.guard, device, mac)?;
     }
     if let Some(mtu) = attrs.u32(ifla::MTU)? {
-        let before = device.mtu();
-        set_mtu(device, mtu)?;
-        tell(ctl);
-        let ns = device.namespace(ctl.guard);
-        Site::new(ctl.stack, ctl.guard, ns, device).notify(Event::Mtu { before });
-        vlans_follow(ctl, device);
+        link::change_mtu(ctl.stack, ctl.guard, device, mtu)?;
     }
     if let Some(group) = attrs.u32(ifla::GROUP)? {
         device.set_group(group);
@@ -281,34 +271,6 @@ pub fn offload(device: &Device, attrs: &Table<'_>, created: bool) -> Result<(), 
     }
     device.set_offload(offload);
     Ok(())
-}
-
-/// Sets the MTU (`dev_set_mtu_ext`).
-fn set_mtu(device: &Device, mtu: u32) -> Result<(), Error> {
-    let (min, max) = device.link.mtu_bounds();
-    if mtu < min {
-        return Err(Error::msg(errno::EINVAL, "mtu less than device minimum"));
-    }
-    if (max > 0 && mtu > max) || mtu > i32::MAX as u32 {
-        return Err(Error::msg(errno::EINVAL, "mtu greater than device maximum"));
-    }
-    device.link.check_mtu(mtu)?;
-    device.set_mtu(mtu);
-    Ok(())
-}
-
-/// Reduces the MTU of VLAN devices to that of their lower device (`vlan_device_event`).
-fn vlans_follow(ctl: &Ctl<'_>, device: &Device) {
-    for (_, _, vlan) in device.vlans(ctl.guard) {
-        if vlan.mtu() > device.mtu() {
-            let before = vlan.mtu();
-            vlan.set_mtu(device.mtu());
-            let ns = vlan.namespace(ctl.guard).clone();
-            super::notify(ctl.stack, ctl.guard, &ns, vlan, rtm::NEWLINK, 0);
-            Site::new(ctl.stack, ctl.guard, &ns, vlan).notify(Event::Mtu { before });
-            vlans_follow(ctl, vlan);
-        }
-    }
 }
 
 /// Renames a device (`dev_change_name`).
