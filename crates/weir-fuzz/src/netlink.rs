@@ -44,55 +44,111 @@ pub fn run(bytes: &[u8]) {
     let Some((&options, requests)) = bytes.split_first() else {
         return;
     };
-    let stack = weir_stack::build(Config::default());
-    let mut cpu = Cpu::new(&stack, 0);
-    let mut client = Client::new(&stack, options);
-    for request in router::PAIRS.map(router::pair) {
-        client.datagram(&request);
+    Bench::new().feed(options, requests);
+}
+
+/// Stacks for many inputs. Each input gets a stack that no request has changed: a new one, or the one before if all
+/// requests that it was sent were refused. Its tables then have to be what they were at first, to the byte.
+#[derive(Default)]
+pub struct Benches(Option<Bench>);
+
+impl Benches {
+    /// Feeds `bytes` to a stack without changes.
+    pub fn run(&mut self, bytes: &[u8]) {
+        let Some((&options, requests)) = bytes.split_first() else {
+            return;
+        };
+        let mut bench = self.0.take().unwrap_or_else(Bench::new);
+        let before = bench.tables(options);
+        if bench.feed(options, requests) {
+            return;
+        }
+        let after = bench.tables.iter().find(|(of, _)| *of == options);
+        if let Some((_, after)) = after {
+            assert!(before == *after, "a refused request changed a table");
+        }
+        self.0 = Some(bench);
     }
-    if options & 8 != 0 {
-        client.datagram(requests);
-    } else {
-        for message in messages(requests).take(MESSAGES) {
-            client.datagram(message.bytes);
-            // Runs the work that changes leave to the data path: link states, neighbour
-            // solicitations.
-            cpu.settle();
+}
+
+/// A stack with its devices.
+struct Bench {
+    stack: Stack,
+    cpu: Cpu,
+    /// The dumps of all tables, for each kind of client that has asked.
+    tables: Vec<(u8, Vec<u8>)>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let stack = weir_stack::build(Config::default());
+        let mut cpu = Cpu::new(&stack, 0);
+        let mut client = Client::new(&stack, 0);
+        for request in router::PAIRS.map(router::pair) {
+            client.datagram(&request);
+        }
+        cpu.settle();
+        Self {
+            stack,
+            cpu,
+            tables: Vec::new(),
         }
     }
-    // Runs the timers: lifetimes, neighbour states.
-    cpu.run_until(Some(stack.clock.now() + 10_000_000_000));
-    client.take();
-    for table in TABLES {
-        let mut dump = [0; HEADER_LEN + 4];
-        dump[..4].copy_from_slice(&20_u32.to_ne_bytes());
-        dump[4..6].copy_from_slice(&table.to_ne_bytes());
-        dump[6..8].copy_from_slice(&(nlm::F_REQUEST | nlm::F_DUMP).to_ne_bytes());
-        client.datagram(&dump);
+
+    /// Returns the dumps of all tables before any request.
+    fn tables(&mut self, options: u8) -> Vec<u8> {
+        if let Some((_, tables)) = self.tables.iter().find(|(of, _)| *of == options) {
+            return tables.clone();
+        }
+        let tables = Client::new(&self.stack, options).dump();
+        self.tables.push((options, tables.clone()));
+        tables
     }
-    for (place, ifindex) in PLACES.iter().flat_map(|place| [(place, 3), (place, 5)]) {
-        let mut w = Writer::new();
-        let message = w.message(place.0, nlm::F_REQUEST | nlm::F_DUMP, 1, 0);
-        w.fixed(&TcMsg {
-            ifindex,
-            parent: place.1,
-            ..TcMsg::default()
-        });
-        w.finish(message)
-            .expect("a writer without a limit is never full");
-        client.datagram(w.bytes());
+
+    /// Sends the requests and reads all tables. Returns whether a request may have changed something; if none did, the
+    /// new dumps are in [`tables`](Self::tables).
+    fn feed(&mut self, options: u8, requests: &[u8]) -> bool {
+        let mut client = Client::new(&self.stack, options);
+        if options & 8 != 0 {
+            client.datagram(requests);
+        } else {
+            for message in messages(requests).take(MESSAGES) {
+                client.datagram(message.bytes);
+                // Runs the work that changes leave to the data path: link states, neighbour
+                // solicitations.
+                self.cpu.settle();
+            }
+        }
+        // Runs the timers: lifetimes, neighbour states.
+        let now = self.stack.clock.now();
+        self.cpu.run_until(Some(now + 10_000_000_000));
+        client.take();
+        let changed = client.changes > client.refusals;
+        let tables = client.dump();
+        if !changed {
+            self.tables.retain(|(of, _)| *of != options);
+            self.tables.push((options, tables));
+            return false;
+        }
+        // Tears down all namespaces with their objects.
+        for namespace in self.stack.all_namespaces() {
+            self.stack.remove_namespace(namespace.id);
+        }
+        self.cpu.settle();
+        true
     }
-    // Tears down all namespaces with their objects.
-    for namespace in stack.all_namespaces() {
-        stack.remove_namespace(namespace.id);
-    }
-    cpu.settle();
 }
 
 /// A client and a second socket subscribed to every group.
 pub(crate) struct Client {
     socket: Connection,
     monitor: Connection,
+    /// The answers since the last dump of all tables began.
+    answers: Vec<u8>,
+    /// The number of requests that may change something.
+    changes: usize,
+    /// The number of requests that were refused.
+    refusals: usize,
 }
 
 impl Client {
@@ -109,6 +165,9 @@ impl Client {
         let mut client = Client {
             socket: socket(),
             monitor: socket(),
+            answers: Vec::new(),
+            changes: 0,
+            refusals: 0,
         };
         client.socket.options = Options {
             ext_ack: options & 1 != 0,
@@ -123,6 +182,10 @@ impl Client {
 
     /// Sends one datagram, reads every answer, and checks them.
     pub(crate) fn datagram(&mut self, datagram: &[u8]) {
+        let changes = |message: &Message<'_>| {
+            message.header.ty >= nlm::MIN_TYPE && message.header.ty & 3 != 2
+        };
+        self.changes += messages(datagram).filter(changes).count();
         self.socket.request(datagram);
         let mut answered = Vec::new();
         for count in 0.. {
@@ -150,6 +213,31 @@ impl Client {
         }
     }
 
+    /// Returns the dumps of all tables.
+    fn dump(&mut self) -> Vec<u8> {
+        self.answers.clear();
+        for table in TABLES {
+            let mut dump = [0; HEADER_LEN + 4];
+            dump[..4].copy_from_slice(&20_u32.to_ne_bytes());
+            dump[4..6].copy_from_slice(&table.to_ne_bytes());
+            dump[6..8].copy_from_slice(&(nlm::F_REQUEST | nlm::F_DUMP).to_ne_bytes());
+            self.datagram(&dump);
+        }
+        for (place, ifindex) in PLACES.iter().flat_map(|place| [(place, 3), (place, 5)]) {
+            let mut w = Writer::new();
+            let message = w.message(place.0, nlm::F_REQUEST | nlm::F_DUMP, 1, 0);
+            w.fixed(&TcMsg {
+                ifindex,
+                parent: place.1,
+                ..TcMsg::default()
+            });
+            w.finish(message)
+                .expect("a writer without a limit is never full");
+            self.datagram(w.bytes());
+        }
+        std::mem::take(&mut self.answers)
+    }
+
     pub(crate) fn take(&mut self) {
         self.take_into(&mut Vec::new());
     }
@@ -163,8 +251,20 @@ impl Client {
         while let Some(datagram) = self.socket.mailbox().take() {
             check(&datagram);
             answered.extend(messages(&datagram).map(|message| message.header.seq));
+            self.refusals += messages(&datagram).filter(refuses_change).count();
+            self.answers.extend_from_slice(&datagram);
         }
     }
+}
+
+/// Returns whether a message is the refusal of a request that would change something. It contains that request's header
+/// behind the errno.
+fn refuses_change(message: &Message<'_>) -> bool {
+    let payload = message.payload();
+    let ty = payload.get(8..10).and_then(|ty| ty.first_chunk());
+    message.header.ty == nlm::ERROR
+        && payload.first_chunk() != Some(&[0; 4])
+        && ty.is_some_and(|ty| u16::from_ne_bytes(*ty) & 3 != 2)
 }
 
 /// Checks that messages and attributes are complete.

@@ -12,6 +12,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use weir_fuzz::netlink::Benches;
 use weir_fuzz::{TARGETS, Target, router};
 use weir_netlink::messages;
 use weir_stack::connection::NoPeer;
@@ -68,8 +69,12 @@ fn mutate(input: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-fn run(target: &Target, from: &Path, what: &str, input: &[u8]) {
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+/// Runs an input; those of the target netlink on `benches`.
+fn run(target: &Target, benches: &mut Benches, (from, what): (&Path, &str), input: &[u8]) {
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| match target.name {
+        "netlink" => benches.run(input),
+        _ => (target.run)(input),
+    }));
     if let Err(cause) = outcome {
         let left = env::temp_dir().join(format!("weir-fuzz-{}.crash", target.name));
         let _ = fs::write(&left, input);
@@ -154,15 +159,17 @@ fn corpora() {
     let only = env::var("WEIR_FUZZ_TARGET").ok();
     let wanted = |target: &&Target| only.as_deref().is_none_or(|name| name == target.name);
     for target in TARGETS.iter().filter(wanted) {
-        run(target, Path::new("-"), "nothing", &[]);
+        let mut benches = Benches::default();
+        run(target, &mut benches, (Path::new("-"), "nothing"), &[]);
         for (name, input) in inputs(target) {
-            run(target, &name, "as it is", &input);
+            run(target, &mut benches, (&name, "as it is"), &input);
             let mut random = Random(input.iter().fold(1, |seed, byte| {
                 (seed ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
             }));
             for round in 0..rounds {
                 let input = mutate(&input, &mut random);
-                run(target, &name, &format!("mutation {round}"), &input);
+                let what = format!("mutation {round}");
+                run(target, &mut benches, (&name, &what), &input);
             }
         }
     }
