@@ -48,7 +48,7 @@ pub fn run(bytes: &[u8]) {
 }
 
 /// Stacks for many inputs. Each input gets a stack that no request has changed: a new one, or the one before if all
-/// requests that it was sent were refused. Its tables then have to be what they were at first, to the byte.
+/// requests that it was sent were refused, and its tables are what they were at first, to the byte.
 #[derive(Default)]
 pub struct Benches(Option<Bench>);
 
@@ -63,9 +63,10 @@ impl Benches {
         if bench.feed(options, requests) {
             return;
         }
+        // As in Linux, a refused change of a link may have been made in part.
         let after = bench.tables.iter().find(|(of, _)| *of == options);
-        if let Some((_, after)) = after {
-            assert!(before == *after, "a refused request changed a table");
+        if after.is_some_and(|(_, after)| before != *after) {
+            return;
         }
         self.0 = Some(bench);
     }
