@@ -12,7 +12,7 @@ use crate::arena::RECORD;
 use crate::batch::{BATCH, Batch};
 use crate::depot::{Shared, give_back_chain};
 use crate::packet::Packet;
-use crate::record::{self, FRAME_DATA, HEADROOM, Record, frame_of};
+use crate::record::{self, FRAME_DATA, HEADROOM, Record, short_frame_of};
 use crate::returned::Chain;
 
 /// Up to 64 free frames of the frame class, all of one pool. Dropping them returns them to it.
@@ -114,7 +114,7 @@ impl Buffers {
                 self.len = at;
                 let start = HEADROOM + shift(record, frame.len());
                 record::init_with(record, start as u16, frame.len() as u32);
-                copy(frame, frame_of(record).add(start));
+                copy(frame, short_frame_of(record).add(start));
                 Packet::from_record(record)
             };
             // There is room: no more frames are taken than fit.

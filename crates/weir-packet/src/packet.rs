@@ -526,6 +526,18 @@ impl Packet {
         (meta.time, meta.dev, meta.iif) = (time, dev, iif);
     }
 
+    /// Returns 0 if the packet is as [`set_received`](Self::set_received) left it with a header of this length: its
+    /// data begin at the link-layer header, and it has no tag, tunnel, connection, segments or departure time. It is
+    /// not redirected and has no flag `SKIP_CLASSIFY`. Results are to be combined by `|`, without branches.
+    #[inline(always)]
+    pub fn altered(&self, header: usize) -> u32 {
+        let (l, meta) = (self.layout(), &self.record().meta);
+        let mac = l.mac ^ l.data;
+        let network = l.network.wrapping_sub(l.data) ^ header as u16;
+        let marks = l.marks | meta.nest | meta.flags.bits() & Flags::SKIP_CLASSIFY.bits();
+        u32::from(mac | network | u16::from(marks))
+    }
+
     /// Sets the VLAN tag in the metadata (`__vlan_hwaccel_put_tag`) or removes it. A protocol other
     /// than 802.1ad counts as 802.1Q.
     #[inline]

@@ -26,7 +26,7 @@ use crate::batch::{Batch, give_back_batch};
 use crate::buffers::Buffers;
 use crate::depot::{Depot, Shared, free_shared};
 use crate::packet::Packet;
-use crate::record::{FRAME_DATA, JUMBO_DATA, Record, class_of};
+use crate::record::{self, FRAME_DATA, JUMBO_DATA, Record, class_of};
 use crate::returned::Returned;
 use std::ptr::NonNull;
 use weir_sync::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -285,8 +285,11 @@ impl Cache {
             self.refill(1);
         }
         let record = self.free.pop()?;
-        // SAFETY: the magazine owned the record.
-        Some(unsafe { Packet::init(record) }.with_len(len))
+        // SAFETY: the magazine owned the record, which is of the frame class and has room for `len` bytes.
+        Some(unsafe {
+            record::init_whole(record, len as u32);
+            Packet::from_record(record)
+        })
     }
 
     /// Allocates a packet with these bytes, as [`Pool::packet`] does.

@@ -149,6 +149,30 @@ pub(crate) unsafe fn init_with(record: NonNull<Record>, data: u16, len: u32) {
     unsafe { record.cast::<[u64; INIT_WORDS]>().write(words) };
 }
 
+/// Initialises all of a record as that of an empty packet of `len` bytes.
+///
+/// # Safety
+/// As for [`init`]; the frame has room for the bytes after its headroom.
+#[inline(always)]
+pub(crate) unsafe fn init_whole(record: NonNull<Record>, len: u32) {
+    // SAFETY: as in `init`; the record has two words more.
+    unsafe {
+        init_with(record, HEADROOM as u16, len);
+        let last = record.cast::<u64>().add(INIT_WORDS);
+        last.cast::<[u64; 8 - INIT_WORDS]>()
+            .write([0; 8 - INIT_WORDS]);
+    }
+}
+
+/// Returns the frame of a record of the frame class.
+#[inline(always)]
+pub(crate) fn short_frame_of(record: NonNull<Record>) -> NonNull<u8> {
+    debug_assert!(class_of(record) == Class::Frame);
+    let offset = record.addr().get() % PAGE / RECORD * FRAME;
+    // SAFETY: as in `frame_of`.
+    unsafe { page_of(record).add(offset) }
+}
+
 /// Returns the base of the page that contains a record.
 #[inline]
 pub(crate) fn page_of(record: NonNull<Record>) -> NonNull<u8> {

@@ -17,7 +17,7 @@ use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, Published, PublishedOption};
 
 use crate::block::{Block, Holds};
-use crate::classifier::{Classifier, Hit, Hits, Lookup, Ops, Template};
+use crate::classifier::{Classifier, Found, Hit, Hits, Lookup, Ops, Template};
 use crate::context::Context;
 use crate::verdict::{Code, Outcome, code};
 
@@ -346,7 +346,15 @@ impl Chain {
                 }),
             };
             let found = classifier.find_batch(packets, fits, lookup, guard, &mut each.hits);
-            let found = found.unwrap_or(fits);
+            let found = found.unwrap_or(Found::each(fits));
+            if found.which == all
+                && let Some(hit) = found.one
+            {
+                (starts.walking, starts.every) = (all, Some((hit, n)));
+                return starts;
+            }
+            found.spread(&mut each.hits);
+            let found = found.which;
             starts.walking |= found;
             wanted &= !found;
             if n > 0 {

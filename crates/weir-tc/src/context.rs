@@ -60,6 +60,9 @@ pub struct Context<'a, 'g> {
     pub tx_queues: u32,
     /// The device's frames have Ethernet headers (`ARPHRD_ETHER`); true by default.
     pub ethernet: bool,
+    /// The length in bytes of the shortest packet of the batch, if all of them are as their reception left them
+    /// ([`Packet::altered`]) and begin with an Ethernet header.
+    pub(crate) unaltered: Option<u32>,
     /// An action has chosen the packet's transmit queue (`netdev_xmit_skip_txqueue`).
     pub(crate) queue_chosen: bool,
     device: Option<&'a dyn Device>,
@@ -149,6 +152,7 @@ impl<'a, 'g> Context<'a, 'g> {
             ingress: false,
             tx_queues: 1,
             queue_chosen: false,
+            unaltered: None,
             ethernet: true,
             device: None,
             conntrack: None,
@@ -177,6 +181,7 @@ impl<'a, 'g> Context<'a, 'g> {
             ingress: self.ingress,
             tx_queues: self.tx_queues,
             queue_chosen: false,
+            unaltered: None,
             ethernet: self.ethernet,
             device: self.device,
             conntrack: self.conntrack,

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_netlink::Error;
 use weir_netlink::tca::h;
 use weir_packet::batch::BATCH;
+use weir_packet::header::Ethernet;
 use weir_packet::{Batch, DropReason, Flags, Packet};
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
@@ -574,20 +575,11 @@ impl Hook {
         let Some(chain) = self.block.first_chain(cx) else {
             return 0;
         };
-        let (mut wanted, mut bytes, mut count) = (0_u64, 0, 0);
         let mut lens = [0; BATCH];
-        for (i, packet) in batch.iter_mut().enumerate() {
-            // See `run`.
-            if packet.flags.contains(Flags::SKIP_CLASSIFY) {
-                packet.flags.remove(Flags::SKIP_CLASSIFY);
-                continue;
-            }
-            wanted |= 1 << i;
-            let len = cx.skb_len(packet);
-            lens[i % BATCH] = len;
-            bytes += len;
-            count += packet.wire_packets();
-        }
+        let (wanted, bytes, count) = match unaltered(cx, batch, &mut lens) {
+            Some(bytes) => (all_of(batch), bytes, batch.len() as u64),
+            None => measure(cx, batch, &mut lens),
+        };
         self.node.hook_counters.count(cx.cpu, count, bytes);
         let starts = chain.find_batch(batch, wanted, lookup, cx.guard);
         let walking = starts.walking();
@@ -636,6 +628,58 @@ impl Hook {
         }
         chosen
     }
+}
+
+/// Returns a bit for each packet of a batch.
+#[inline]
+fn all_of(batch: &Batch) -> u64 {
+    u64::MAX
+        .checked_shr((BATCH - batch.len()) as u32)
+        .unwrap_or(0)
+}
+
+/// If all packets are as their reception left them, notes so, fills in their lengths and returns the sum, as
+/// [`Context::skb_len`] counts them. Most batches are of this kind, and their packets need no tests of their own.
+#[inline]
+fn unaltered(cx: &mut Context<'_, '_>, batch: &Batch, lens: &mut [u64; BATCH]) -> Option<u64> {
+    let (mut altered, mut sum, mut shortest) = (0, 0, u32::MAX);
+    for (packet, to) in batch.iter().zip(lens.iter_mut()) {
+        let len = packet.len();
+        altered |= packet.altered(Ethernet::LEN);
+        shortest = shortest.min(len as u32);
+        sum += len as u64;
+        *to = len as u64;
+    }
+    // Shorter ones begin with no complete header.
+    if altered != 0 || shortest < Ethernet::LEN as u32 {
+        return None;
+    }
+    cx.unaltered = Some(shortest);
+    if !cx.ingress {
+        return Some(sum);
+    }
+    lens.iter_mut()
+        .for_each(|len| *len = len.wrapping_sub(Ethernet::LEN as u64));
+    Some(sum - (batch.len() * Ethernet::LEN) as u64)
+}
+
+/// Fills in the lengths of the packets that are to be classified. Returns their bits, the sum of the lengths and the
+/// number of packets on the wire.
+fn measure(cx: &Context<'_, '_>, batch: &mut Batch, lens: &mut [u64; BATCH]) -> (u64, u64, u64) {
+    let (mut wanted, mut bytes, mut count) = (0, 0, 0);
+    for (i, packet) in batch.iter_mut().enumerate() {
+        // See `run`.
+        if packet.flags.contains(Flags::SKIP_CLASSIFY) {
+            packet.flags.remove(Flags::SKIP_CLASSIFY);
+            continue;
+        }
+        wanted |= 1 << i;
+        let len = cx.skb_len(packet);
+        lens[i % BATCH] = len;
+        bytes += len;
+        count += packet.wire_packets();
+    }
+    (wanted, bytes, count)
 }
 
 /// Translates the final code of a packet's walk into a verdict.

@@ -12,7 +12,7 @@
 
 use weir_packet::batch::BATCH;
 use weir_packet::dissect::dissect_network;
-use weir_packet::header::ethernet::{ETH_P_IP, protocol};
+use weir_packet::header::ethernet::{ETH_P_IP, is_vlan, protocol};
 use weir_packet::header::ipv4::{IP_MF, IP_OFFSET, IPPROTO_TCP, IPPROTO_UDP};
 use weir_packet::header::{Ethernet, Ipv4, Tcp};
 use weir_packet::{FlowKeys, Packet, Used, VlanTag, dissect};
@@ -33,8 +33,15 @@ pub(crate) trait Source {
     /// Dissects number `n` into the groups `used` of `keys`.
     fn keys(&self, n: usize, used: Used, keys: &mut FlowKeys);
 
+    /// Returns the first bytes of number `n` if they alone say whether it is plain: for a packet, if its metadata
+    /// is that of a plain one.
+    fn head(&self, n: usize) -> Option<&Plain>;
+
     /// Returns the headers of number `n` if it is plain.
-    fn plain(&self, n: usize) -> Option<&Plain>;
+    #[inline(always)]
+    fn plain(&self, n: usize) -> Option<&Plain> {
+        self.head(n).filter(|head| is_plain(head))
+    }
 }
 
 /// The headers of a plain frame: Ethernet without tags, IPv4 without options and fragments, TCP or the first 20
@@ -42,14 +49,20 @@ pub(crate) trait Source {
 pub(crate) type Plain = [u8; PLAIN];
 const PLAIN: usize = Ethernet::LEN + Ipv4::LEN + Tcp::LEN;
 
-/// Returns the headers of a frame that begins with 14 bytes of Ethernet header and then has an IPv4 packet, if it
-/// is plain.
+/// The bits that say whether headers are plain, by their offset.
+pub(crate) const PLAIN_BITS: [(usize, &[u8]); 3] = [
+    (12, &[0xff; 3]),
+    (20, &(IP_MF | IP_OFFSET).to_be_bytes()),
+    (23, &[0xff]),
+];
+
+/// Returns whether headers are plain.
 #[inline(always)]
-fn plain(frame: &[u8]) -> Option<&Plain> {
-    let head: &Plain = frame.first_chunk()?;
+pub(crate) fn is_plain(head: &Plain) -> bool {
     let fragment = u16::from_be_bytes([head[20], head[21]]) & (IP_MF | IP_OFFSET);
     let transport = matches!(head[23], IPPROTO_TCP | IPPROTO_UDP);
-    (head[14] == 0x45 && fragment == 0 && transport).then_some(head)
+    let ip = u16::from_be_bytes([head[12], head[13]]) == ETH_P_IP;
+    ip && head[14] == 0x45 && fragment == 0 && transport
 }
 
 impl Source for [Packet] {
@@ -61,13 +74,13 @@ impl Source for [Packet] {
     }
 
     #[inline(always)]
-    fn plain(&self, n: usize) -> Option<&Plain> {
+    fn head(&self, n: usize) -> Option<&Plain> {
         let packet = self.get(n)?;
         let untagged = packet.protocol == ETH_P_IP && packet.vlan().is_none();
         if !untagged || packet.mac_len() != Ethernet::LEN {
             return None;
         }
-        plain(packet.mac())
+        packet.mac().first_chunk()
     }
 }
 
@@ -113,9 +126,8 @@ impl Source for Frames<'_> {
     }
 
     #[inline(always)]
-    fn plain(&self, n: usize) -> Option<&Plain> {
-        let head = plain(self.0.get(n)?)?;
-        (u16::from_be_bytes([head[12], head[13]]) == ETH_P_IP).then_some(head)
+    fn head(&self, n: usize) -> Option<&Plain> {
+        self.0.get(n)?.first_chunk()
     }
 }
 
@@ -176,6 +188,8 @@ struct Heads {
     multicast: u64,
     /// The type of the outermost header.
     types: [u16; BATCH],
+    /// The bits in which the types differ from the first.
+    differ: u16,
     /// The length from the network header on, in bytes, and the sum.
     lens: [u32; BATCH],
     sum: u64,
@@ -189,21 +203,38 @@ impl Heads {
             tagged: 0,
             multicast: 0,
             types: [0; BATCH],
+            differ: 0,
             lens: [0; BATCH],
             sum: 0,
         };
+        let first = frames.first().and_then(|frame| Ethernet::new(frame));
+        let first = first.map_or(0, |header| header.ethertype());
         let slots = heads.lens.iter_mut().zip(&mut heads.types);
-        for (n, ((len, ty), frame)) in slots.zip(frames).enumerate() {
-            let Some((proto, tag, at)) = outermost(frame) else {
+        let mut bit = 1_u64;
+        for ((len, ty), frame) in slots.zip(frames) {
+            let this = bit;
+            bit <<= 1;
+            let Some(header) = frame.first_chunk::<{ Ethernet::LEN }>() else {
+                heads.differ = u16::MAX;
                 continue;
             };
+            let proto = u16::from_be_bytes([header[12], header[13]]);
+            let mut at = Ethernet::LEN;
+            if is_vlan(proto) {
+                at += TAG;
+                heads.tagged |= this;
+                if frame.len() < at {
+                    heads.differ = u16::MAX;
+                    continue;
+                }
+            }
             (*ty, *len) = (proto, (frame.len() - at) as u32);
+            heads.differ |= proto ^ first;
             heads.sum += u64::from(*len);
-            heads.whole |= 1 << n;
-            heads.tagged |= u64::from(tag.is_some()) << n;
-            let group = frame.first().is_some_and(|octet| octet & 1 != 0);
-            heads.multicast |= u64::from(group) << n;
+            heads.whole |= this;
+            heads.multicast |= u64::from(header[0] & 1).wrapping_neg() & this;
         }
+        heads.tagged &= heads.whole;
         heads
     }
 
@@ -211,6 +242,9 @@ impl Heads {
     fn of_protocol(&self, protocol: u16, wanted: u64) -> u64 {
         if protocol == ETH_P_ALL {
             return wanted;
+        }
+        if self.differ == 0 {
+            return if self.types[0] == protocol { wanted } else { 0 };
         }
         let types = self.types.iter().enumerate();
         let fits = types.fold(0, |all, (n, ty)| all | u64::from(*ty == protocol) << n);
@@ -251,8 +285,11 @@ impl Hook {
                 let Some(found) = found else {
                     break;
                 };
-                dropped |= drop_runs(cx, &hits, found, &heads);
-                wanted &= !found;
+                dropped |= match found.one {
+                    Some(hit) => drop_all(cx, hit, found.which, &heads),
+                    None => drop_runs(cx, &hits, found.which, &heads),
+                };
+                wanted &= !found.which;
             }
             if wanted == 0 {
                 break;

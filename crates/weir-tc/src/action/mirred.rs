@@ -170,7 +170,8 @@ impl Kind for Mirred {
         let there = device.is_registered() && device.is_running();
         let fits = |packet: &Packet| (packet.nest < NEST_LIMIT) & packet.has_mac();
         let all = |packets: &[Packet]| packets.iter().fold(true, |all, packet| all & fits(packet));
-        (moves && there && all(packets)).then_some(code::CONSUMED)
+        let fit = || cx.unaltered.is_some() || all(packets);
+        (moves && there && fit()).then_some(code::CONSUMED)
     }
 
     fn run_planned<'g>(
@@ -182,9 +183,22 @@ impl Kind for Mirred {
     ) {
         common.hit_many(cx, packets.len() as u64, bytes, false);
         let ingress = wants_ingress(self.eaction.load(Relaxed));
-        for packet in packets {
-            // The plan has made sure that the MAC header is set.
-            let _ = prepare(packet, cx, true, ingress);
+        if cx.unaltered.is_some() {
+            // Their data begin at the MAC header, and they have no connection.
+            let mut flags = Flags::REDIRECTED;
+            if cx.ingress {
+                flags.insert(Flags::FROM_INGRESS);
+            }
+            for packet in packets {
+                (packet.nest, packet.iif) = (1, cx.ifindex);
+                packet.flags.remove(Flags::FROM_INGRESS);
+                packet.flags.insert(flags);
+            }
+        } else {
+            for packet in packets {
+                // The plan has made sure that the MAC header is set.
+                let _ = prepare(packet, cx, true, ingress);
+            }
         }
         out.target = self.device(common, cx.guard).map(|device| Target {
             device: device.key(),

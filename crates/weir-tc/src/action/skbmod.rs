@@ -134,6 +134,14 @@ impl Kind for Skbmod {
             (place.data + ETH_HLEN <= place.end) & (place.end >= ETH_HLEN)
         };
         let plain = control != code::SHOT && addresses && cx.ethernet;
+        // At ingress the data are the network header.
+        let needed = if cx.ingress { 2 * ETH_HLEN } else { ETH_HLEN };
+        if cx
+            .unaltered
+            .is_some_and(|shortest| shortest as usize >= needed)
+        {
+            return plain.then_some(control);
+        }
         let all = |packets: &[Packet]| packets.iter().fold(true, |all, packet| all & long(packet));
         (plain && all(packets)).then_some(control)
     }

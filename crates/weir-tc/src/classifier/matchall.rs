@@ -13,15 +13,13 @@ use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL};
 use weir_netlink::tca::{self, matchall as attr};
 use weir_netlink::{Error, Policy, Rule, Writer, policy};
 use weir_packet::Packet;
-use weir_packet::batch::BATCH;
-use weir_sync::bits::set_bits;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::percpu::PerCpu;
 use weir_sync::primitive::atomic::AtomicU64;
 use weir_sync::rcu::{Guard, PublishedOption};
 
 use super::exts::{self, Exts};
-use super::{Change, Classifier, Filter, Hit, Hits, Lookup, Ops, Terse};
+use super::{Change, Classifier, Filter, Found, Hit, Hits, Lookup, Ops, Terse};
 use crate::context::Context;
 use crate::early::Frames;
 use crate::env::Env;
@@ -74,12 +72,8 @@ impl Matchall {
     }
 
     /// Finds the filter for all wanted packets. Returns `None` if there is none.
-    fn find_all<'g>(&'g self, wanted: u64, guard: &'g Guard, hits: &mut Hits<'g>) -> Option<u64> {
-        let hit = self.every(guard)?;
-        for n in set_bits(wanted) {
-            hits[n % BATCH] = Some(hit);
-        }
-        Some(wanted)
+    fn find_all<'g>(&'g self, wanted: u64, guard: &'g Guard) -> Option<Found<'g>> {
+        Some(Found::one(wanted, self.every(guard)?))
     }
 
     fn head(&self) -> Option<Arc<Head>> {
@@ -123,9 +117,9 @@ impl Classifier for Matchall {
         wanted: u64,
         _lookup: &mut Lookup,
         guard: &'g Guard,
-        hits: &mut Hits<'g>,
-    ) -> Option<u64> {
-        self.find_all(wanted, guard, hits)
+        _hits: &mut Hits<'g>,
+    ) -> Option<Found<'g>> {
+        self.find_all(wanted, guard)
     }
 
     fn find_batch<'g>(
@@ -134,9 +128,9 @@ impl Classifier for Matchall {
         wanted: u64,
         _lookup: &mut Lookup,
         guard: &'g Guard,
-        hits: &mut Hits<'g>,
-    ) -> Option<u64> {
-        self.find_all(wanted, guard, hits).or(Some(0))
+        _hits: &mut Hits<'g>,
+    ) -> Option<Found<'g>> {
+        self.find_all(wanted, guard).or(Some(Found::each(0)))
     }
 
     fn get(&self, handle: u32) -> Option<Arc<dyn Filter>> {

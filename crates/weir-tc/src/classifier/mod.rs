@@ -24,6 +24,7 @@ use std::sync::Arc;
 use weir_netlink::{Attr, Error, Table, Writer};
 use weir_packet::Packet;
 use weir_packet::batch::BATCH;
+use weir_sync::bits::set_bits;
 use weir_sync::percpu::PerCpu;
 use weir_sync::primitive::atomic::{AtomicU64, Ordering::Relaxed};
 use weir_sync::rcu::Guard;
@@ -195,6 +196,38 @@ impl<'g> Hit<'g> {
 /// The filter that each packet of a batch matches.
 pub type Hits<'g> = [Option<Hit<'g>>; BATCH];
 
+/// The packets of a batch that match a filter of an instance.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'g> {
+    /// A bit for each of them.
+    pub which: u64,
+    /// The filter that all of them match, if that is known. Their [`Hits`] are then not set; otherwise each has its
+    /// own there.
+    pub one: Option<Hit<'g>>,
+}
+
+impl<'g> Found<'g> {
+    /// Returns the packets whose filters are in the [`Hits`].
+    pub fn each(which: u64) -> Self {
+        Self { which, one: None }
+    }
+
+    /// Returns packets that match one filter.
+    pub fn one(which: u64, hit: Hit<'g>) -> Self {
+        Self {
+            which,
+            one: Some(hit),
+        }
+    }
+
+    /// Sets the [`Hits`] of packets that match one filter.
+    pub fn spread(self, hits: &mut Hits<'g>) {
+        if self.one.is_some() {
+            set_bits(self.which).for_each(|n| hits[n % BATCH] = self.one);
+        }
+    }
+}
+
 /// The scratch memory of a CPU for batched lookups.
 #[derive(Default)]
 pub struct Lookup {
@@ -230,9 +263,8 @@ pub trait Classifier: Any + Send + Sync {
     ) -> Code;
 
     /// Finds the filters that the packets with a bit in `wanted` match, before any action runs.
-    /// Returns a bit for each packet that matches something. Kinds implement this if a batched
-    /// lookup is faster, and if their lookups count nothing and do not depend on the actions of
-    /// earlier packets. Other kinds return `None`.
+    /// Kinds implement this if a batched lookup is faster, and if their lookups count nothing and do
+    /// not depend on the actions of earlier packets. Other kinds return `None`.
     fn find_batch<'g>(
         &'g self,
         _packets: &[Packet],
@@ -240,7 +272,7 @@ pub trait Classifier: Any + Send + Sync {
         _lookup: &mut Lookup,
         _guard: &'g Guard,
         _hits: &mut Hits<'g>,
-    ) -> Option<u64> {
+    ) -> Option<Found<'g>> {
         None
     }
 
@@ -263,7 +295,7 @@ pub trait Classifier: Any + Send + Sync {
         _lookup: &mut Lookup,
         _guard: &'g Guard,
         _hits: &mut Hits<'g>,
-    ) -> Option<u64> {
+    ) -> Option<Found<'g>> {
         None
     }
 

@@ -30,9 +30,9 @@ use super::Filter;
 use super::key::{Key, Mask, Packed, sum};
 use super::keyed::WITHIN;
 use super::lanes::{self, Column, GROUP, Half, Product, Sums};
-use super::plain::{Load, TOGETHER};
+use super::plain::{self, Deciding, Heads, Load, TOGETHER};
 use super::shape::Shapes;
-use crate::early::Source;
+use crate::early::{Plain, Source, is_plain};
 
 /// Odd factors for mixing a folded hash; see [`place_of`].
 const MIX: [u32; 2] = [0x7feb_352d, 0x846c_a68b];
@@ -341,7 +341,7 @@ const ABREAST: usize = 16;
 /// Batches with fewer packets are looked up one by one.
 const FEW_PACKETS: u32 = 8;
 /// Batches with no more runs of packets with the same keys are looked up run by run.
-const FEW_RUNS: u32 = 4;
+pub(super) const FEW_RUNS: usize = 4;
 
 /// Returns the lanes among `wanted` whose half-words differ from those of the lane before, or where that is not
 /// wanted.
@@ -405,6 +405,8 @@ pub struct List {
     columns: Vec<(u8, u32)>,
     /// The places of these half-words in the headers of plain packets; empty if some are not in headers.
     plain: Vec<Load>,
+    /// The bits of plain headers that decide these half-words, if all are in headers.
+    deciding: Option<Deciding>,
     /// The parts of a packet that the masks need together.
     pub used: Used,
     /// At least one mask has ranges.
@@ -431,13 +433,19 @@ impl List {
                 under,
             }
         };
+        let plain: Vec<Load> = (columns.iter())
+            .map(|&(place, _)| Load::of(place, used))
+            .collect::<Option<_>>()
+            .unwrap_or_default();
+        let ranged = masks.iter().any(|under| under.mask.ranges != 0);
         Self {
-            ranged: masks.iter().any(|under| under.mask.ranges != 0),
+            deciding: (!ranged && !plain.is_empty()).then(|| {
+                let bits = columns.iter().map(|&(_, bits)| bits);
+                Deciding::of(plain.iter().copied().zip(bits))
+            }),
+            ranged,
             masks: masks.into_iter().map(entry).collect(),
-            plain: (columns.iter())
-                .map(|&(place, _)| Load::of(place, used))
-                .collect::<Option<_>>()
-                .unwrap_or_default(),
+            plain,
             columns,
             used,
         }
@@ -468,6 +476,54 @@ impl List {
             }
             entry.under.find(keys, sum, guard)
         })
+    }
+
+    /// Looks up the packets of a batch with a bit in `wanted` run by run, if they are a few runs of plain packets
+    /// whose headers agree in all bits that decide. Fills `runs` with those that have a filter. Returns `false` if
+    /// the packets are not such runs; nothing has then been looked up.
+    #[inline]
+    pub(super) fn find_runs<'g>(
+        &'g self,
+        packets: &(impl Source + ?Sized),
+        wanted: u64,
+        runs: &mut [Option<(u64, &'g Filter)>; FEW_RUNS],
+        guard: &'g Guard,
+    ) -> bool {
+        let Some(deciding) = &self.deciding else {
+            return false;
+        };
+        let mut firsts = [0; FEW_RUNS];
+        let mut count = 0;
+        let mut before: Option<&Plain> = None;
+        for lane in set_bits(wanted) {
+            // What agrees with plain headers in the bits that decide is plain.
+            let Some(head) = packets.head(lane) else {
+                return false;
+            };
+            if before.is_some_and(|before| deciding.agree(before, head)) {
+                continue;
+            }
+            let Some(first) = firsts.get_mut(count).filter(|_| is_plain(head)) else {
+                return false;
+            };
+            (*first, before) = (lane, Some(head));
+            count += 1;
+        }
+        let mut keys = FlowKeys::EMPTY;
+        let mut rest = wanted;
+        let mut runs = runs.iter_mut();
+        // From the last run to the first, each has the packets from its own first one on.
+        for &first in firsts.iter().take(count).rev() {
+            let run = rest & u64::MAX << first;
+            rest &= !run;
+            packets.keys(first, self.used, &mut keys);
+            if let Some(filter) = self.find(&keys, guard)
+                && let Some(slot) = runs.next()
+            {
+                *slot = Some((run, filter));
+            }
+        }
+        true
     }
 
     /// Does the same as [`find`](Self::find) for the packets of a batch with a bit in the given
@@ -511,12 +567,14 @@ impl List {
         let mut dissect = wanted;
         if !self.ranged && !self.plain.is_empty() {
             for from in (0..GROUP).step_by(TOGETHER) {
-                let mut heads = [None; TOGETHER];
+                let mut heads: Heads<'_> = [&plain::NONE; TOGETHER];
                 let mut plain = 0_u64;
                 for (lane, head) in (from..).zip(&mut heads) {
-                    if wanted >> lane & 1 == 1 {
-                        *head = packets.plain(lane);
-                        plain |= u64::from(head.is_some()) << lane;
+                    if wanted >> lane & 1 == 1
+                        && let Some(found) = packets.plain(lane)
+                    {
+                        *head = found;
+                        plain |= 1 << lane;
                     }
                 }
                 let loads = self.plain.iter().zip(&self.columns);
@@ -568,8 +626,12 @@ impl List {
         // Packets with the keys of the one before have its filter. If there are only a few runs of them, the first
         // of each is looked up for all.
         let columns = scratch.columns.get(..self.columns.len());
-        let leaders = leaders(columns.unwrap_or_default(), wanted);
-        if !self.ranged && leaders.count_ones() <= FEW_RUNS {
+        let leaders = match &self.deciding {
+            // `find_runs` has found too many.
+            Some(_) if dissect == 0 => wanted,
+            _ => leaders(columns.unwrap_or_default(), wanted),
+        };
+        if !self.ranged && leaders.count_ones() as usize <= FEW_RUNS {
             let mut rest = leaders;
             while rest != 0 {
                 let first = rest.trailing_zeros() as usize;

@@ -47,10 +47,10 @@ use weir_sync::rcu::{Domain, Guard};
 
 use self::key::Packed;
 use self::keyed::Keyed;
-use self::mask::{Masks, UnderMask};
+use self::mask::{FEW_RUNS, Masks, UnderMask};
 use self::parse::Masked;
 use super::exts::{self, Exts};
-use super::{Change, Classifier, Hit, Hits, Lookup, Ops, Template, Terse};
+use super::{Change, Classifier, Found, Hit, Hits, Lookup, Ops, Template, Terse};
 use crate::context::Context;
 use crate::early::{Frames, Source};
 use crate::env::Env;
@@ -107,6 +107,16 @@ impl Filter {
         self.exts.set_flags(DELETED) & DELETED == 0
     }
 
+    /// Returns what a packet that matches the filter runs.
+    #[inline]
+    fn hit(&self) -> Hit<'_> {
+        Hit {
+            handle: self.keyed.handle,
+            exts: &self.exts,
+            seen: None,
+        }
+    }
+
     /// Returns the mask with its filters.
     fn under(&self) -> &Arc<UnderMask> {
         self.keyed.under()
@@ -123,6 +133,26 @@ impl std::fmt::Debug for Filter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.keyed.fmt(f)
     }
+}
+
+/// Returns what runs of packets match.
+#[inline]
+fn found_runs<'g>(
+    runs: &[Option<(u64, &'g Filter)>; FEW_RUNS],
+    wanted: u64,
+    hits: &mut Hits<'g>,
+) -> Found<'g> {
+    if let [Some((which, filter)), None, ..] = runs
+        && *which == wanted
+    {
+        return Found::one(wanted, filter.hit());
+    }
+    let mut matched = 0;
+    for (which, filter) in runs.iter().flatten() {
+        Found::one(*which, filter.hit()).spread(hits);
+        matched |= which;
+    }
+    Found::each(matched)
 }
 
 /// The keys that a frame without a packet does not have.
@@ -165,25 +195,26 @@ impl Flower {
         lookup: &mut Lookup,
         guard: &'g Guard,
         hits: &mut Hits<'g>,
-    ) -> u64 {
+    ) -> Found<'g> {
         let list = self.masks.list(guard);
-        let mut matched = 0;
         if list.is_empty() {
-            return matched;
+            return Found::each(0);
         }
+        let mut runs = [None; FEW_RUNS];
+        if list.find_runs(packets, wanted, &mut runs, guard) {
+            lookup.flower.dissected += u64::from(wanted.count_ones());
+            return found_runs(&runs, wanted, hits);
+        }
+        let mut matched = 0;
         let found = |at: usize, filter: &'g Filter| {
             if let Some(hit) = hits.get_mut(at) {
                 filter.exts.prefetch();
-                *hit = Some(Hit {
-                    handle: filter.keyed.handle,
-                    exts: &filter.exts,
-                    seen: None,
-                });
+                *hit = Some(filter.hit());
                 matched |= 1 << at;
             }
         };
         lanes::find_group(list, (packets, wanted), &mut lookup.flower, guard, found);
-        matched
+        Found::each(matched)
     }
 
     /// Removes a filter from the tables.
@@ -292,14 +323,7 @@ impl Classifier for Flower {
         out: &mut Outcome<'g>,
     ) -> Code {
         match self.find(cx, packet) {
-            Some(filter) => {
-                let hit = Hit {
-                    handle: filter.keyed.handle,
-                    exts: &filter.exts,
-                    seen: None,
-                };
-                hit.run(cx, packet, out)
-            }
+            Some(filter) => filter.hit().run(cx, packet, out),
             None => code::UNSPEC,
         }
     }
@@ -311,7 +335,7 @@ impl Classifier for Flower {
         lookup: &mut Lookup,
         guard: &'g Guard,
         hits: &mut Hits<'g>,
-    ) -> Option<u64> {
+    ) -> Option<Found<'g>> {
         // The actions of a packet can change the connection of the next one.
         let plain = !self.masks.list(guard).used.any(Used::CT);
         plain.then(|| self.find_in(packets, wanted, lookup, guard, hits))
@@ -329,7 +353,7 @@ impl Classifier for Flower {
         lookup: &mut Lookup,
         guard: &'g Guard,
         hits: &mut Hits<'g>,
-    ) -> Option<u64> {
+    ) -> Option<Found<'g>> {
         let list = self.masks.list(guard);
         let takes = !list.used.any(OF_PACKETS);
         takes.then(|| self.find_in(&frames, wanted, lookup, guard, hits))

@@ -13,7 +13,7 @@ use weir_packet::header::ipv4::IPPROTO_TCP;
 use weir_packet::header::{Ethernet, Ipv4, Tcp};
 use weir_packet::{FlowKeys, Used};
 
-use crate::early::Plain;
+use crate::early::{PLAIN_BITS, Plain};
 
 /// The number of packets whose headers are read together.
 pub const TOGETHER: usize = 16;
@@ -21,8 +21,10 @@ const _: () = assert!(BATCH.is_multiple_of(TOGETHER));
 
 /// One half-word of each packet's key, as far as they are read together.
 type Part = [u32; TOGETHER];
-/// The headers of the packets that are plain.
-type Heads<'a> = [Option<&'a Plain>; TOGETHER];
+/// The headers of the packets, [`NONE`] for those that are not plain.
+pub type Heads<'a> = [&'a Plain; TOGETHER];
+/// Stands for the headers of a packet that is not plain. What is read from them is not used.
+pub static NONE: Plain = [0; size_of::<Plain>()];
 
 /// The place of a half-word of the keys in the headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +78,7 @@ impl Load {
         Some(found)
     }
 
-    /// Reads the half-word of each packet that is plain into its lane of a column, as far as it has one of `bits`.
+    /// Reads the half-word of each packet into its lane of a column, as far as it has one of `bits`.
     #[inline(always)]
     pub fn fill(self, heads: &Heads<'_>, bits: u32, column: &mut Part) {
         match self {
@@ -107,6 +109,58 @@ impl Load {
     }
 }
 
+/// The number of words that cover plain headers. The last one overlaps the one before.
+const WORDS: usize = size_of::<Plain>().div_ceil(8);
+
+/// The bits of plain headers that decide the half-words of their keys, and whether headers are plain.
+#[derive(Debug)]
+pub struct Deciding([u64; WORDS]);
+
+impl Deciding {
+    /// Returns the bits for half-words, each with the bits that the masks read of it.
+    pub fn of(loads: impl Iterator<Item = (Load, u32)>) -> Self {
+        let mut bits: Plain = [0; size_of::<Plain>()];
+        let mut add = |at: usize, more: &[u8]| {
+            let places = bits.iter_mut().skip(at);
+            places.zip(more).for_each(|(to, more)| *to |= more);
+        };
+        PLAIN_BITS.iter().for_each(|(at, more)| add(*at, more));
+        for (load, read) in loads {
+            let read = read.to_ne_bytes();
+            match load {
+                Load::Octets(at) => add(usize::from(at), &read),
+                // The bits that make headers plain include them.
+                Load::Protocols | Load::Zero => {}
+                Load::Service => {
+                    add(IP + 1, &read[..1]);
+                    add(IP + 8, &read[1..2]);
+                }
+                Load::Ports => add(L4, &[0xff; 4]),
+                // The flags, and the header's length in front.
+                Load::Flags => add(L4 + 12, &[0xff; 2]),
+            }
+        }
+        Self(words(&bits))
+    }
+
+    /// Returns whether two headers agree in these bits.
+    #[inline(always)]
+    pub fn agree(&self, a: &Plain, b: &Plain) -> bool {
+        let both = words(a).into_iter().zip(words(b)).zip(self.0);
+        both.fold(0, |all, ((a, b), bits)| all | (a ^ b) & bits) == 0
+    }
+}
+
+/// Returns the words of headers.
+#[inline(always)]
+fn words(head: &Plain) -> [u64; WORDS] {
+    std::array::from_fn(|n| {
+        let at = (n * 8).min(size_of::<Plain>() - 8);
+        let octets = head.get(at..).and_then(|rest| rest.first_chunk());
+        u64::from_ne_bytes(octets.copied().unwrap_or_default())
+    })
+}
+
 #[inline(always)]
 fn octets(head: &Plain, at: usize) -> u32 {
     let octets = head.get(at..).and_then(|rest| rest.first_chunk());
@@ -123,9 +177,7 @@ fn halves(first: u16, second: u16) -> u32 {
 #[inline(always)]
 fn each(heads: &Heads<'_>, bits: u32, column: &mut Part, half: impl Fn(&Plain) -> u32) {
     for (to, head) in column.iter_mut().zip(heads) {
-        if let Some(head) = head {
-            *to = half(head) & bits;
-        }
+        *to = half(head) & bits;
     }
 }
 
@@ -133,6 +185,8 @@ fn each(heads: &Heads<'_>, bits: u32, column: &mut Part, half: impl Fn(&Plain) -
 mod tests {
     use proptest::prelude::*;
     use weir_packet::dissect_frame;
+
+    use crate::early::is_plain;
 
     use super::*;
 
@@ -149,8 +203,8 @@ mod tests {
             octets[23] = if tcp { 6 } else { 17 };
             let frame = [octets, more].concat();
             let head: &Plain = frame.first_chunk().unwrap();
-            let mut heads = [None; TOGETHER];
-            heads[3] = Some(head);
+            let mut heads: Heads<'_> = [&NONE; TOGETHER];
+            heads[3] = head;
             let mut keys = FlowKeys::EMPTY;
             dissect_frame(&frame, GROUPS, &mut keys);
             for (place, half) in keys.halves().iter().enumerate() {
@@ -158,7 +212,45 @@ mod tests {
                 let mut column = [7; TOGETHER];
                 load.fill(&heads, 0xffff_ff0f, &mut column);
                 prop_assert_eq!(column[3], half & 0xffff_ff0f, "half-word {}", place);
-                prop_assert_eq!(column[4], 7);
+            }
+        }
+    }
+
+    /// All half-words, as loads with the bits that are read.
+    fn everything(bits: u32) -> impl Iterator<Item = (Load, u32)> {
+        let places = 0..FlowKeys::EMPTY.halves().len() as u8;
+        places.filter_map(move |place| Some((Load::of(place, GROUPS)?, bits)))
+    }
+
+    proptest! {
+        #[test]
+        fn headers_that_agree_have_the_same_keys(
+            mut octets in proptest::array::uniform32(any::<u8>()),
+            more in proptest::array::uniform32(any::<u8>()),
+            at in 0..54_usize,
+            bit in 0..8_u8,
+            tcp in any::<bool>(),
+            read in any::<u32>(),
+        ) {
+            (octets[12], octets[13], octets[14]) = (0x08, 0x00, 0x45);
+            (octets[20], octets[21]) = (octets[20] & 0x40, 0);
+            octets[23] = if tcp { 6 } else { 17 };
+            let one = [octets, more].concat();
+            let mut other = one.clone();
+            other[at] ^= 1_u8 << bit;
+            let deciding = Deciding::of(everything(read));
+            let head = |frame: &[u8]| *frame.first_chunk::<54>().unwrap();
+            prop_assert!(deciding.agree(&head(&one), &head(&one)));
+            let [mut a, mut b] = [FlowKeys::EMPTY; 2];
+            dissect_frame(&one, GROUPS, &mut a);
+            dissect_frame(&other, GROUPS, &mut b);
+            let same = a.halves().iter().zip(b.halves()).all(|(a, b)| (a ^ b) & read == 0);
+            // Ports and flags count as a whole.
+            if deciding.agree(&head(&one), &head(&other)) {
+                prop_assert!(same && is_plain(&head(&other)));
+            } else {
+                let plain = is_plain(&head(&other)) && other[12..14] == [0x08, 0x00];
+                prop_assert!(!same || !plain || (34..38).contains(&at) || (46..48).contains(&at) || at == 23);
             }
         }
     }

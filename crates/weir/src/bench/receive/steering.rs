@@ -7,8 +7,8 @@
 //! CPUs over that of one, with the packets spread over both by `rps_cpus`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -170,29 +170,54 @@ fn alternate(
     start.elapsed().as_nanos() as f64 / (rounds * frames.len()) as f64
 }
 
-/// Measures how many times as much two processors do as one, with work that shares nothing. Two CPUs of a
-/// stack can reach no more.
-fn scaling(processors: &CpuSet) -> f64 {
-    let work = |cpu: usize| {
+/// Measures how many times as many packets take the path on two processors as on one, with a stack on each. The
+/// stacks share nothing, so two CPUs of one stack can reach no more.
+fn copies(processors: &CpuSet, runs: usize, rounds: usize) -> Result<Series, String> {
+    let (together, failed) = (Barrier::new(2), AtomicBool::new(false));
+    // The time of each run alone, which only the first thread takes, and beside the other.
+    let work = |cpu: usize| -> Result<Vec<[f64; 2]>, String> {
         pin(processors, cpu);
-        let (start, mut done) = (Instant::now(), 0u64);
-        while start.elapsed().as_millis() < 100 {
-            for number in 0..10_000_u64 {
-                done = std::hint::black_box(done.wrapping_add(number & 1));
-            }
+        weir_sync::percpu::bind(0);
+        let bed = path::set_up(Config {
+            virtual_time: false,
+            ..Config::default()
+        });
+        failed.fetch_or(bed.is_err(), Relaxed);
+        together.wait();
+        if failed.load(Relaxed) {
+            return bed.map(|_| Vec::new());
         }
-        done as f64
+        let mut bed = bed?;
+        let ns = bed.stack.namespace(Stack::INITIAL);
+        let lan = ns.and_then(|ns| ns.device_by_name("lan0"));
+        let (lan, frames) = (lan.ok_or("lan0 is gone")?, frames());
+        let mut timed = |wanted: bool| {
+            together.wait();
+            let start = Instant::now();
+            for chunk in (0..rounds).flat_map(|_| frames.chunks(BATCH)) {
+                if wanted {
+                    receive(&mut bed, &lan, chunk);
+                }
+            }
+            start.elapsed().as_nanos() as f64
+        };
+        Ok((0..=runs).map(|_| [timed(cpu == 0), timed(true)]).collect())
     };
-    let run = |count: usize| -> f64 {
-        std::thread::scope(|scope| {
-            let all: Vec<_> = (0..count)
-                .map(|cpu| scope.spawn(move || work(cpu)))
-                .collect();
-            all.into_iter().filter_map(|one| one.join().ok()).sum()
-        })
-    };
-    let one = run(1);
-    run(2) / one
+    let (first, second) = std::thread::scope(|scope| {
+        let second = scope.spawn(|| work(1));
+        let first = scope.spawn(|| work(0)).join();
+        (first, second.join())
+    });
+    let gone = "a thread has ended";
+    let times = first.map_err(|_| gone)??.into_iter();
+    let times = times.zip(second.map_err(|_| gone)??);
+    // The first run warms the caches.
+    let times = times.skip(1);
+    Ok(Series(
+        times
+            .map(|([alone, a], [_, b])| 2.0 * alone / a.max(b))
+            .collect(),
+    ))
 }
 
 /// Measures the cost of steering and the throughput of two CPUs.
@@ -212,7 +237,7 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
     let processors = std::thread::available_parallelism().map_or(1, |all| all.get());
     let (mut added, mut speed) = (Series::default(), Series::default());
     let (mut one, mut two) = (Series::default(), Series::default());
-    let (mut work, mut limit) = (Series::default(), Series::default());
+    let mut work = Series::default();
     let all = sched_getaffinity(None).map_err(|error| error.to_string())?;
     for run in 0..=runs {
         eprint!("\rrun {run} of {runs}");
@@ -233,7 +258,6 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
         drop(second);
         if run > 0 {
             work.0.push(ns[1] - ns[0]);
-            limit.0.push(scaling(&all));
         }
         let [alone, steered, both] = &times[..] else {
             continue;
@@ -246,10 +270,11 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
         }
     }
     eprintln!("\rruns done     ");
+    let limit = copies(&all, runs, rounds)?;
     let device = lan.drops().iter().map(|drop| drop.2).sum::<u64>();
     let note = format!(
         "{FLOWS} flows, batches of {BATCH}; one CPU {:.2} M/s, two {:.2} M/s; {device} packets dropped; two \
-         processors of this machine do {:.2} times the work of one",
+         stacks that share nothing, a processor each, do {:.2} times the work of one",
         one.median(),
         two.median(),
         limit.median()
