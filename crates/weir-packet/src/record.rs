@@ -168,8 +168,10 @@ pub(crate) unsafe fn init_whole(record: NonNull<Record>, len: u32) {
 #[inline(always)]
 pub(crate) fn short_frame_of(record: NonNull<Record>) -> NonNull<u8> {
     debug_assert!(class_of(record) == Class::Frame);
-    let offset = record.addr().get() % PAGE / RECORD * FRAME;
-    // SAFETY: as in `frame_of`.
+    const { assert!(FRAME.is_multiple_of(RECORD)) };
+    // Records lie at multiples of their size.
+    let offset = (record.addr().get() & (PAGE - 1)) * (FRAME / RECORD);
+    // SAFETY: record `i` belongs to frame `i` of the same page, which lies inside the page.
     unsafe { page_of(record).add(offset) }
 }
 
@@ -194,13 +196,17 @@ pub(crate) fn class_of(record: NonNull<Record>) -> Class {
 /// Returns the frame of a record.
 #[inline]
 pub(crate) fn frame_of(record: NonNull<Record>) -> NonNull<u8> {
+    match class_of(record) {
+        Class::Frame => short_frame_of(record),
+        Class::Jumbo => jumbo_of(record),
+    }
+}
+
+/// Returns the frame of a record of the jumbo class. They are rare, so other packets do not compute its place.
+#[cold]
+#[inline(never)]
+fn jumbo_of(record: NonNull<Record>) -> NonNull<u8> {
     let at = record.addr().get() & (PAGE - 1);
-    let offset = if at < FRAME_FIRST * RECORD {
-        at / RECORD * JUMBO
-    } else {
-        at / RECORD * FRAME
-    };
-    let base = page_of(record);
     // SAFETY: record `i` belongs to frame `i` of the same page, which lies inside the page.
-    unsafe { base.add(offset) }
+    unsafe { page_of(record).add(at / RECORD * JUMBO) }
 }
