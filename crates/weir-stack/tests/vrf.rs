@@ -100,10 +100,9 @@ fn ping(n: u8, src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
 }
 
 /// Returns the device, the addresses and the ICMP type of a sent IPv4 frame.
-fn shape(sent: &(String, Vec<u8>)) -> (&str, [u8; 4], [u8; 4], u8) {
-    let frame = &sent.1;
+fn shape((name, frame): &(String, Vec<u8>)) -> (&str, [u8; 4], [u8; 4], u8) {
     let octets = |at: usize| *frame[at..].first_chunk::<4>().unwrap();
-    (&sent.0, octets(26), octets(30), frame[34])
+    (name, octets(26), octets(30), frame[34])
 }
 
 #[test]
@@ -179,19 +178,25 @@ fn routes_lead_into_a_vrf_and_out_of_it() {
     world.left();
     let (outside, inside) = ([10, 0, 5, 2], [10, 0, 2, 2]);
     world.arrive("d5", &[ping(5, outside, inside)]);
-    let sent = world.left();
+    let sent: Vec<_> = world
+        .left()
+        .into_iter()
+        .map(|(name, _, frame)| (name, frame))
+        .collect();
     let names: Vec<_> = sent.iter().map(|sent| &*sent.0).collect();
     assert_eq!(names, ["red", "d2"]);
     assert_eq!(shape(&sent[1]), ("d2", outside, inside, ICMP_ECHO));
     // The TTL was decremented once, and the frame is for the host behind the port.
-    assert_eq!((sent[1].2[22], &sent[1].2[..6]), (63, &host_mac(2)[..]));
+    assert_eq!((sent[1].1[22], &sent[1].1[..6]), (63, &host_mac(2)[..]));
     world.arrive("d2", &[ping(2, inside, outside)]);
     assert_eq!(shape(&world.one()), ("d5", inside, outside, ICMP_ECHO));
     // A packet from outside to an address of a port.
     world.arrive("d5", &[ping(5, outside, [10, 0, 2, 1])]);
-    let sent = world.left();
-    let last = sent.last().unwrap();
-    assert_eq!(shape(last), ("d5", [10, 0, 2, 1], outside, ICMP_ECHOREPLY));
+    let (name, _, frame) = world.left().pop().unwrap();
+    assert_eq!(
+        shape(&(name, frame)),
+        ("d5", [10, 0, 2, 1], outside, ICMP_ECHOREPLY)
+    );
     // VRFs that lead to each other end the packet.
     route(&mut world, 10, ("10.8.0.0", 16), None, "blue");
     route(&mut world, 20, ("10.8.0.0", 16), None, "red");

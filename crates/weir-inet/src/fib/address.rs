@@ -318,7 +318,7 @@ impl Needed {
 pub const METRIC_ADDRCONF: u32 = 256;
 
 /// Returns the table of a device's routes: that of its L3 domain, or else `table`.
-fn table_of<D: RouteDevice>(device: &D, table: u32) -> u32 {
+pub fn table_of<D: RouteDevice>(device: &D, table: u32) -> u32 {
     match device.l3_table() {
         0 => table,
         own => own,

@@ -36,6 +36,7 @@ use crate::addresses::{Changes, FOREVER};
 use crate::clock::SECOND;
 use crate::cpu::Cx;
 use crate::device::Device;
+use crate::fib::address::table_of;
 use crate::fib::host::WithRoutes;
 use crate::fib::route::{Event, HopConfig, Metrics, Route, RouteConfig, RouteInfo, RouteSpec};
 use crate::fib::table6::METRIC_USER;
@@ -180,11 +181,16 @@ fn is_by(info: &RouteInfo<Arc<Device>>, ifindex: u32, router: Ipv6Addr) -> bool 
     info.spec.addrconf && info.hops.iter().any(through)
 }
 
+/// Returns the table of advertised routes: the VRF's, or the main one.
+fn table(site: &Site<'_>) -> u32 {
+    table_of(site.device, rta::table::MAIN)
+}
+
 /// Changes the default route through a router in place.
 fn amend_default(site: &Site<'_>, router: Ipv6Addr, change: impl Fn(&mut RouteSpec)) {
     let ifindex = site.device.ifindex();
     let by = |info: &RouteInfo<Arc<Device>>| is_by(info, ifindex, router);
-    let place = (rta::table::MAIN, 0, 0);
+    let place = (table(site), 0, 0);
     site.ns.fib().v6.amend(place, by, change);
 }
 
@@ -213,9 +219,9 @@ fn advertised(site: &Site<'_>, router: Ipv6Addr, route: &Advertised, default: bo
     let ifindex = site.device.ifindex();
     let by = |info: &RouteInfo<Arc<Device>>| is_by(info, ifindex, router);
     let prefix = u128::from(route.prefix);
-    let place = (rta::table::MAIN, prefix, route.len);
+    let place = (table(site), prefix, route.len);
     let mut config = RouteConfig {
-        table: rta::table::MAIN,
+        table: place.0,
         dst: prefix,
         dst_len: route.len,
         protocol: rta::prot::RA,

@@ -20,8 +20,8 @@ use weir_sync::order::{self, MutexGuard};
 use super::{Conf, Core, HasIp, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot, Target, WithSettings};
 use super::{fragments, netfilter, ports};
 use crate::device::Device;
-use crate::link::vrf;
 use crate::ipv6::WithIpv6;
+use crate::link::vrf;
 use crate::namespace::Namespace;
 use crate::stack::Stack;
 

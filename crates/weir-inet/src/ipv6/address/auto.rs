@@ -13,7 +13,7 @@
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_netlink::{ifa, rta};
+use weir_netlink::ifa;
 
 use super::super::facts::Facts;
 use super::super::ra::{end_of, is_short, word};
@@ -179,12 +179,13 @@ fn prefix_route(site: &Site<'_>, prefix: &Prefix) {
     let ifindex = site.device.ifindex();
     let fib = &site.ns.fib().v6;
     let network = masked(prefix.prefix, prefix.len.min(128));
-    let place = (rta::table::MAIN, u128::from(network), prefix.len);
+    let expires = end_of(site, prefix.valid);
+    let mut config = prefix6(network, prefix.len, site.device, 0, expires);
+    let place = (config.table, u128::from(network), prefix.len);
     let is_ours = |info: &crate::fib::route::RouteInfo<_>| {
         let mut hops = info.hops.iter();
         info.spec.addrconf && hops.any(|hop| hop.oif == ifindex && hop.gateway.is_none())
     };
-    let expires = end_of(site, prefix.valid);
     let mut events = Vec::new();
     let present = fib.route_of(place, is_ours, site.guard).is_some();
     if present && prefix.valid == 0 {
@@ -194,7 +195,6 @@ fn prefix_route(site: &Site<'_>, prefix: &Prefix) {
             spec.expires = expires.and_then(std::num::NonZero::new);
         });
     } else if prefix.valid != 0 {
-        let mut config = prefix6(network, prefix.len, ifindex, 0, expires);
         config.addrconf = true;
         // A route of an address by hand stays.
         let _ = fib.add(&config, &site.host(), &mut events);
