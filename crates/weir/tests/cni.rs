@@ -67,7 +67,9 @@ default via 10.1.2.1 dev eth0
 10.1.2.1 dev eth0 scope link src 10.1.2.6 
 sbr: CHECK
 sbr: DEL
-vrf: refused
+vrf: ADD
+vrf: CHECK
+vrf: DEL
 macvlan: ADD
 macvlan mode bridge
 eth1         UP             10.1.2.7/24 

@@ -21,7 +21,12 @@ use crate::drops::Place;
 
 const ICMP: u8 = 1;
 const IGMP: u8 = 2;
+const IPIP: u8 = 4;
+const IPV6: u8 = 41;
+const GRE: u8 = 47;
 const ICMPV6: u8 = 58;
+/// Ethernet in GRE.
+const ETH_P_TEB: u16 = 0x6558;
 
 /// Takes the frames of a port.
 pub struct Entrance {
@@ -373,8 +378,54 @@ fn outer_flow(packet: &Packet, with_ports: bool) -> Option<Flow> {
     })
 }
 
+/// Returns what IP carries if that is IP again, plainly or in GRE (`__skb_flow_dissect`): the protocol and the rest.
+fn carried<'a>(head: &Header<'a>) -> Option<(u16, &'a [u8])> {
+    match head.protocol? {
+        IPIP => Some((ETH_P_IP, head.rest)),
+        IPV6 => Some((ETH_P_IPV6, head.rest)),
+        GRE => {
+            let [flags, version, high, low] = *head.rest.first_chunk()?;
+            // A checksum, a key and a sequence number take four octets each. Routing ends the way.
+            let options = (flags & 0xb0).count_ones() as usize;
+            let rest = head.rest.get(4 + 4 * options..)?;
+            match (version & 7, flags & 0x40, u16::from_be_bytes([high, low])) {
+                (0, 0, protocol @ (ETH_P_IP | ETH_P_IPV6)) => Some((protocol, rest)),
+                (0, 0, ETH_P_TEB) => {
+                    let eth = Ethernet::new(rest)?;
+                    Some((eth.ethertype(), rest.get(14..)?))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 /// Reads the innermost headers (`flow_keys_bonding`).
 fn inner_flow(packet: &Packet) -> Option<Flow> {
+    let outer = header(packet.protocol, packet.network());
+    let Some(mut next) = outer.as_ref().and_then(carried) else {
+        return dissected(packet);
+    };
+    loop {
+        let head = header(next.0, next.1)?;
+        match carried(&head) {
+            Some(further) => next = further,
+            None => {
+                return Some(Flow {
+                    addresses: head.addresses,
+                    ports: match head.protocol {
+                        Some(ICMP | ICMPV6) => icmp_id(head.rest),
+                        protocol => ports(protocol, head.rest),
+                    },
+                });
+            }
+        }
+    }
+}
+
+/// Reads the headers of a packet that carries no other.
+fn dissected(packet: &Packet) -> Option<Flow> {
     let mut keys = FlowKeys::EMPTY;
     let used = Used::FIVE_TUPLE | Used::ICMP;
     let found = dissect(packet, used, &mut keys);

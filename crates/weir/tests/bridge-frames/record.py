@@ -17,6 +17,8 @@ count, and the age in a configuration BPDU is 0 or 1: they leave by timers. With
 """
 import os, select, socket, struct, subprocess, sys, time
 
+# The bridge's host reports the bridge's own group, 224.0.0.106, after a random delay.
+OWN_REPORT = "01005e00006a020000000099"
 HERE = os.path.dirname(os.path.abspath(__file__))
 PORTS = ["p1", "p2", "p3", "p4"]
 PACKET_AUXDATA, SOL_PACKET, OUTGOING = 8, 263, 4
@@ -103,7 +105,7 @@ def record(name):
         while (left := end - time.monotonic()) > 0:
             for sock in select.select(list(sockets), [], [], left)[0]:
                 data = receive(sock)
-                if data is not None:
+                if data is not None and not data.hex().startswith(OWN_REPORT):
                     heard.append((number_of(data, number), sockets[sock], data.hex()))
         lines += heard
     for port in PORTS:

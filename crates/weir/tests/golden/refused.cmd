@@ -21,7 +21,6 @@ ip link add link d0 name d0.5 type vlan id 5 gvrp on
 ip route add 10.0.0.0/8 dev d0 nhid 5
 ip nexthop add id 5 dev d0
 ip route add 10.20.0.0/16 dev d0 encap mpls 100
-ip rule add l3mdev pref 22
 ip stats
 ip link afstats
 ip link set d0 arp on

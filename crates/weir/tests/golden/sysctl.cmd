@@ -35,7 +35,7 @@ sysctl -w net.ipv4.ip_local_port_range="3000 2000"
 sysctl net.ipv6.conf.all.disable_ipv6 net.ipv6.conf.d0.hop_limit net.ipv6.conf.d0.mtu net.ipv6.conf.d0.accept_ra net.ipv6.conf.d0.accept_dad
 sysctl net.core.somaxconn
 sysctl net.ipv4.conf.nosuch.rp_filter
-ls /proc/sys/net | grep -v -e unix -e netfilter -e nf_conntrack
+ls /proc/sys/net | grep -v -e unix -e netfilter -e nf_conntrack -e vrf
 ls /proc/sys/net/ipv4/conf
 ls /proc/sys/net/ipv4/conf/d0
 ls /proc/sys/net/ipv6/conf
