@@ -20,7 +20,7 @@
 //! without a context switch in between, has slept all the time. If that holds for all threads,
 //! there was a moment at which all were asleep, and only the supervisor, the stack and the outside
 //! world could wake one. A thread that is about to fall asleep may look asleep before it has looked a last time for a
-//! reason not to; [`crate::look::is_off_cpu`] tells these apart. The supervisor itself does the looking, between two
+//! reason not to; only one that has left its CPU counts as asleep. The supervisor itself does the looking, between two
 //! calls, and then checks whether another call has stopped.
 //!
 //! # What programs observe
