@@ -112,7 +112,7 @@ pub type Defragment<'a> = &'a dyn Fn(&mut Packet, u16) -> Defragmented;
 /// The result of adding a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defragmented {
-    /// The packet is whole. The number, which is not 0, names its fragments until the hook ends; each [`Copy`] of the
+    /// The packet is whole. The number, which is not 0, names its fragments until the hook ends; each [`struct@Copy`] of the
     /// packet has it.
     Whole(u32),
     /// The fragment waits for the others.
