@@ -11,15 +11,9 @@ use crate::levels::Levels;
 use crate::settings::{Setting, Settings};
 use crate::status::ips;
 use crate::tuple::{Tuple, UDP, Zone};
+use weir_sync::models::check;
 use weir_sync::primitive::Arc;
 use weir_sync::primitive::atomic::{AtomicU32, Ordering::*};
-
-fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(model);
-}
 
 fn hash(key: u32) -> u64 {
     u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -70,17 +64,19 @@ fn a_removal_leaves_the_other_connections() {
             let entered = index.insert_pair(pair(a, first, keys), pair(b, first + 1, keys));
             assert_eq!(entered, Ok(()));
         }
-        let remover = {
+        let find =
+            |index: &Levels, key| index.find(hash(key), |number| KEYS[number as usize] == key);
+        let reader = {
             let index = index.clone();
             loom::thread::spawn(move || {
-                assert!(index.remove(hash(1), 0));
-                assert!(index.remove(hash(2), 1));
+                assert_eq!(find(&index, 3), Some(2));
+                assert!(matches!(find(&index, 2), None | Some(1)));
             })
         };
-        let find = |key| index.find(hash(key), |number| KEYS[number as usize] == key);
-        assert_eq!(find(3), Some(2));
-        assert!(matches!(find(2), None | Some(1)));
-        remover.join().unwrap();
+        assert!(index.remove(hash(1), 0));
+        assert!(index.remove(hash(2), 1));
+        reader.join().unwrap();
+        let find = |key| find(&index, key);
         assert_eq!([1, 2, 3, 4].map(find), [None, None, Some(2), Some(3)]);
     });
 }

@@ -43,9 +43,10 @@ pub mod hash;
 pub mod index;
 pub mod lane;
 pub mod list;
-#[cfg(all(test, loom))]
+#[cfg(loom)]
+#[doc(hidden)]
 #[allow(unsafe_code)] // a cell that loom watches
-mod models;
+pub mod models;
 pub mod order;
 pub mod percpu;
 pub mod primitive;

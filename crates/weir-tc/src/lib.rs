@@ -60,15 +60,6 @@ pub mod txq;
 pub mod unsupported;
 pub mod verdict;
 
-/// Explores every interleaving of `model` with up to `preemptions` preemptions.
-#[cfg(all(test, loom))]
-fn check_model(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 50_000;
-    builder.check(model);
-}
-
 #[cfg(test)]
 mod testing;
 

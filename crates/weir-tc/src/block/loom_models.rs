@@ -110,7 +110,7 @@ impl World {
 
 #[test]
 fn a_referenced_chain_is_found() {
-    crate::check_model(2, || {
+    weir_sync::models::check(2, || {
         let world = World::new();
         let first = world.get().unwrap();
         let other = world.spawn(|world| {
@@ -126,7 +126,7 @@ fn a_referenced_chain_is_found() {
 
 #[test]
 fn the_chain_of_an_action_outlives_its_filters() {
-    crate::check_model(2, || {
+    weir_sync::models::check(2, || {
         let world = World::new();
         let first = world.get().unwrap();
         let action = world.spawn(|world| {
@@ -151,7 +151,7 @@ fn the_chain_of_an_action_outlives_its_filters() {
 /// only once.
 #[test]
 fn the_explicit_reference_is_dropped_once() {
-    crate::check_model(2, || {
+    weir_sync::models::check(2, || {
         let world = World::new();
         let Ok(made) = world.block.create_explicit(1, true) else {
             panic!("there is none");

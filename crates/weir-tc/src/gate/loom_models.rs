@@ -20,7 +20,7 @@ fn put(held: &AtomicUsize, wanted: usize) -> usize {
 
 #[test]
 fn room_is_seen_by_one_side_or_the_other() {
-    crate::check_model(3, || {
+    weir_sync::models::check(3, || {
         let gate = Arc::new(Gate::default());
         let held = Arc::new(AtomicUsize::new(1));
         let device = {

@@ -74,7 +74,7 @@ impl World {
 
 #[test]
 fn a_referenced_mask_is_in_the_list() {
-    crate::check_model(2, || {
+    weir_sync::models::check(2, || {
         let world = World::new();
         let first = world.hold();
         let other = {
@@ -89,7 +89,7 @@ fn a_referenced_mask_is_in_the_list() {
 
 #[test]
 fn concurrent_requests_share_a_mask() {
-    crate::check_model(2, || {
+    weir_sync::models::check(2, || {
         let world = World::new();
         let other = {
             let world = world.clone();
@@ -108,7 +108,7 @@ fn concurrent_requests_share_a_mask() {
 
 #[test]
 fn a_filter_is_found_while_others_of_its_mask_are_removed() {
-    crate::check_model(2, || {
+    weir_sync::models::check(2, || {
         let world = World::new();
         let (one, two) = (world.add(1), world.add(2));
         let reader = {
