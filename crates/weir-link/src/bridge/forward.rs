@@ -525,8 +525,7 @@ impl Bridge {
     /// Sends the frames of the bridge's own device (`br_dev_xmit`).
     pub fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
         let stats = device.stats(cx.state.id);
-        stats.tx_packets.fetch_add(batch.len() as u64, Relaxed);
-        stats.tx_bytes.fetch_add(batch.bytes(), Relaxed);
+        stats.count_sent(batch.len() as u64, batch.bytes());
         let mut out = Out::default();
         let filters = self.settings.filters();
         for mut packet in batch {

@@ -221,13 +221,6 @@ fn fit(
     Err(())
 }
 
-/// Counts a packet as sent: its bytes from the network header on.
-fn count_sent(cx: &Cx<'_>, device: &Device, octets: usize) {
-    let stats = device.stats(cx.state.id);
-    stats.tx_packets.fetch_add(1, Relaxed);
-    stats.tx_bytes.fetch_add(octets as u64, Relaxed);
-}
-
 /// Prepends the tunnel's header and clears the metadata that belongs to the packet's path so far.
 fn encapsulate(
     cx: &Cx<'_>,
@@ -313,7 +306,7 @@ pub fn send_v4(
         dst: dst.octets(),
         mark: packet.mark,
     };
-    count_sent(cx, device, octets);
+    device.stats(cx.state.id).count_sent(1, octets as u64);
     ipv4::output::send_tunnelled(cx, device, net, &route, &head, ttl, packet);
 }
 

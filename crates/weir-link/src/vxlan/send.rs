@@ -278,7 +278,7 @@ fn one(
                 dst: dst.octets(),
                 mark: packet.mark,
             };
-            count_sent(cx, device, octets);
+            device.stats(cx.state.id).count_sent(1, octets as u64);
             ipv4::output::send_tunnelled(cx, device, net, &route, &header, ttl, packet);
         }
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
@@ -317,7 +317,7 @@ fn one(
                 class: tos,
                 label: way.label,
             };
-            count_sent(cx, device, octets);
+            device.stats(cx.state.id).count_sent(1, octets as u64);
             if route.device.conf().ipv6.on(Ipv6Conf::DisableIpv6) {
                 return cx.drop(device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
             }
@@ -325,12 +325,6 @@ fn one(
         }
         _ => fail(vxlan, cx, device, weir_netlink::errno::EAFNOSUPPORT, packet),
     }
-}
-
-fn count_sent(cx: &Cx<'_>, device: &Device, octets: usize) {
-    let stats = device.stats(cx.state.id);
-    stats.tx_packets.fetch_add(1, Relaxed);
-    stats.tx_bytes.fetch_add(octets as u64, Relaxed);
 }
 
 /// Prepends the VXLAN and UDP headers, with a checksum of 0, and clears the metadata that belongs
@@ -411,7 +405,7 @@ fn bypass(cx: &mut Cx<'_>, device: &Arc<Device>, net: &Namespace, way: &Way, pac
         // The result is deliberately ignored here.
         let _ = super::fdb::snoop(&site, cx.now, loopback, eth.src(), 0, way.vni);
     }
-    count_sent(cx, device, packet.len());
+    device.stats(cx.state.id).count_sent(1, packet.len() as u64);
     let octets = packet.len();
     super::receive::deliver(cx, receiver, octets, packet);
 }

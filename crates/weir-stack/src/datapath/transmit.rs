@@ -2,7 +2,6 @@
 //! The transmit path, from layer 3 or a redirecting action to the device (`__dev_queue_xmit`).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use weir_packet::{Batch, DropReason, Packet};
 
@@ -66,8 +65,7 @@ fn goes(cx: &Cx<'_>, device: &Device, frames: &[Packet]) {
     if !device.link.counts_itself() {
         let stats = device.stats(cx.state.id);
         let octets = frames.iter().map(|packet| packet.len() as u64);
-        stats.tx_packets.fetch_add(frames.len() as u64, Relaxed);
-        stats.tx_bytes.fetch_add(octets.sum(), Relaxed);
+        stats.count_sent(frames.len() as u64, octets.sum());
     }
 }
 

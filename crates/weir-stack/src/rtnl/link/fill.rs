@@ -79,19 +79,8 @@ enum Goes {
 
 /// Returns a device's counters, including those of its kind.
 pub fn statistics(device: &Device) -> LinkStats64 {
-    let totals = device.totals();
-    let mut stats = LinkStats64 {
-        rx_packets: totals.rx_packets,
-        tx_packets: totals.tx_packets,
-        rx_bytes: totals.rx_bytes,
-        tx_bytes: totals.tx_bytes,
-        rx_errors: totals.rx_errors,
-        tx_errors: totals.tx_errors,
-        rx_dropped: totals.rx_dropped,
-        tx_dropped: totals.tx_dropped,
-        multicast: totals.multicast,
-        ..LinkStats64::default()
-    };
+    let mut stats = LinkStats64::default();
+    device.totals().add_to(&mut stats);
     device.link.add_stats(&mut stats);
     stats
 }
