@@ -68,8 +68,8 @@ pub struct NewLink<'a> {
     pub txqlen: Option<u32>,
     /// `IFLA_GROUP`
     pub group: Option<u32>,
-    /// `IFLA_NUM_TX_QUEUES` and `IFLA_NUM_RX_QUEUES`, each 1 by default.
-    pub queues: (u32, u32),
+    /// `IFLA_NUM_TX_QUEUES` and `IFLA_NUM_RX_QUEUES`; most kinds have 1 by default.
+    pub queues: (Option<u32>, Option<u32>),
     /// `IFLA_LINK`, an index in the namespace `link_ns`.
     pub link: Option<u32>,
     /// The namespace in which `IFLA_LINK` is looked up (`IFLA_LINK_NETNSID`, else the socket's

@@ -125,7 +125,7 @@ pub fn ethernet(
         flags: iff::BROADCAST | iff::MULTICAST | extra_flags,
         mtu: new.mtu.unwrap_or(1500),
         txqlen: new.txqlen.unwrap_or(1000),
-        queues: new.queues,
+        queues: (new.queues.0.unwrap_or(1), new.queues.1.unwrap_or(1)),
         address: new.address.unwrap_or_else(|| ns.random_mac()),
         address_origin: match new.address {
             Some(_) => AddressOrigin::Set,

@@ -10,7 +10,7 @@
 //! | [`transmit`] | the data path, hash policies |
 //! | [`monitor`] | the MII monitor |
 //!
-//! Rejected: the modes balance-tlb and balance-alb. `resend_igmp` and `lp_interval` are kept and have no effect.
+//! Rejected: the modes balance-tlb and balance-alb. `lp_interval` belongs to these and is kept.
 
 pub mod active;
 pub mod config;
@@ -32,7 +32,7 @@ use self::config::Params;
 use self::slave::Slave;
 use crate::clock::TimerId;
 use crate::cpu::Cx;
-use crate::device::{Device, Mac};
+use crate::device::{Device, LinkTotals, Mac};
 use crate::ethtool::{Driver, Link as LinkReport, LinkSettings, RELEASE};
 use crate::features::{Offer, bit};
 use crate::kind::Master;
@@ -101,8 +101,10 @@ pub struct Bond {
     sent: AtomicU32,
     /// How often the neighbours are still to be told where the addresses are (`send_peer_notif`).
     notices: AtomicU32,
+    /// How many times the groups are still to be reported.
+    rejoins: AtomicU32,
     /// The counters of ports that have left, and of dropped packets.
-    past: Mutex<LinkStats64, order::BondLists>,
+    past: Mutex<LinkTotals, order::BondLists>,
     /// The timer of the monitor, armed while the device is up.
     timer: Mutex<Option<TimerId>, order::BondTimer>,
 }
@@ -136,6 +138,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         computed: AtomicBool::new(false),
         sent: AtomicU32::new(0),
         notices: AtomicU32::new(0),
+        rejoins: AtomicU32::new(0),
         past: Mutex::default(),
         timer: Mutex::default(),
     });
@@ -144,10 +147,8 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     if let Some(table) = &table {
         bond.configure(at, &new.ns, table)?;
     }
-    let queues = match new.queues {
-        (1, 1) => (QUEUES, QUEUES),
-        given => given,
-    };
+    let (tx, rx) = new.queues;
+    let queues = (tx.or(Some(QUEUES)), rx.or(Some(QUEUES)));
     let new = NewLink { queues, ..new };
     let device = ethernet(Box::new(Handle(bond.clone())), &new.ns, &new, iff::MASTER);
     let group = new.group.unwrap_or(0);
@@ -504,34 +505,5 @@ impl Bond {
         for slave in lower {
             self.pass_to(at, device, &slave, device.is_up());
         }
-    }
-}
-
-/// The active aggregator, as requests report it (`struct ad_info`).
-pub struct AggregatorInfo {
-    /// The number.
-    pub id: u16,
-    /// The number of ports.
-    pub ports: u16,
-    /// `ACTOR_KEY`
-    pub actor_key: u16,
-    /// `PARTNER_KEY`
-    pub partner_key: u16,
-    /// `PARTNER_MAC`
-    pub partner: Mac,
-}
-
-impl Bond {
-    /// Returns the active aggregator.
-    fn active_aggregator(&self) -> Option<AggregatorInfo> {
-        None
-    }
-
-    fn has_aggregator(&self, _at: At<'_>) -> bool {
-        false
-    }
-
-    fn aggregates(&self, _slave: &Slave) -> bool {
-        true
     }
 }

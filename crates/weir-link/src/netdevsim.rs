@@ -133,7 +133,7 @@ impl Simulated {
             broadcast: None,
             txqlen: None,
             group: None,
-            queues: (self.asked.1, self.asked.1),
+            queues: (Some(self.asked.1), Some(self.asked.1)),
             link: None,
             link_ns: ns.clone(),
             flags: (0, 0),

@@ -15,8 +15,7 @@
 //! which receive what no other tunnel takes, as loading the module does in Linux. A namespace without tunnels has
 //! none. `net.core.fb_tunnels_only_for_init_net` is not served.
 //!
-//! Captures show the packets of devices without a link-layer header as they are, although their link type is
-//! Ethernet.
+//! Captures show the packets of devices without a link-layer header with an Ethernet header without addresses.
 //!
 //! Not implemented: remotes that are multicast groups (refused), remotes by the inner packet's next hop (packets
 //! through a tunnel without a remote are dropped and counted as fifo errors), encapsulation in UDP (fou, gue: EINVAL
@@ -189,7 +188,7 @@ fn load(stack: &Stack, guard: &Guard, net: &Arc<Namespace>, flavour: &'static Fl
             broadcast: None,
             txqlen: None,
             group: None,
-            queues: (1, 1),
+            queues: (None, None),
             link: None,
             link_ns: net.clone(),
             flags: (0, 0),

@@ -5,8 +5,9 @@
 mod world;
 
 use weir_netlink::ifla::{bond, iff};
-use weir_netlink::{IfInfoMsg, Writer, errno, ifla, nlm, rtm};
+use weir_netlink::{IfInfoMsg, Writer, errno, ifa, ifla, nlm, rtm};
 use weir_packet::DropReason;
+use weir_stack::Config;
 use weir_stack::drops::Place;
 use world::{World, device_mac, host_mac, ip};
 
@@ -54,7 +55,10 @@ fn carrier(world: &mut World, name: &str, on: bool) {
 /// A bond of mode active-backup with the ports `d1` and `d2`, its MII monitor every 100 ms, and the address
 /// 10.0.9.1/24.
 fn pair(options: impl FnOnce(&mut Writer)) -> World {
-    let mut world = World::ipv4_only();
+    pair_in(World::ipv4_only(), options)
+}
+
+fn pair_in(mut world: World, options: impl FnOnce(&mut Writer)) -> World {
     let made = add(&mut world, |out| {
         out.put_u8(bond::MODE, 1);
         out.put_u32(bond::MIIMON, 100);
@@ -143,6 +147,43 @@ fn a_failover_is_announced_by_the_new_port() {
     assert_eq!(names(&world), ["d2"]);
 }
 
+/// After a failover the new port reports the groups, `resend_igmp` times.
+#[test]
+fn a_failover_reports_the_groups_again() {
+    for (count, expected) in [(0, 0), (3, 3)] {
+        let mut world = World::with(Config {
+            link_chatter: true,
+            ..Config::default()
+        });
+        world.sysctl("net/ipv6/conf/all/disable_ipv6", "1");
+        let mut world = pair_in(world, |out| out.put_u32(bond::RESEND_IGMP, count));
+        let joined = world.address_as(
+            rtm::NEWADDR,
+            "bond0",
+            ip("239.1.1.1"),
+            32,
+            ifa::f::MCAUTOJOIN,
+        );
+        assert_eq!(joined, 0);
+        world.pass(20_000);
+        world.left();
+        carrier(&mut world, "d1", false);
+        world.pass(2_000);
+        let mut sent = world.left();
+        sent.retain(|(name, _, frame)| {
+            name != "bond0" && frame[12..14] == [8, 0] && frame[23] == 2
+        });
+        assert_eq!(sent.len(), expected);
+        // Reports of IGMPv3 with a record of 239.1.1.1, MODE_IS_EXCLUDE.
+        for (name, _, frame) in &sent {
+            assert_eq!((&**name, frame[38], frame[46]), ("d2", 0x22, 2));
+            assert_eq!(frame[50..54], [239, 1, 1, 1]);
+        }
+        let gaps = sent.windows(2).map(|pair| pair[1].1 - pair[0].1);
+        assert!(gaps.into_iter().all(|gap| gap == 200_000_000));
+    }
+}
+
 #[test]
 fn delays_are_kept() {
     let mut world = pair(|out| {
@@ -193,4 +234,24 @@ fn modes_that_are_not_served_are_refused() {
         errno::EINVAL
     );
     assert_eq!(add(&mut world, |_| {}), 0);
+}
+
+#[test]
+fn a_bond_has_16_queues_unless_a_request_says_how_many() {
+    for (asked, expected) in [(None, (16, 16)), (Some(1), (1, 16)), (Some(4), (4, 16))] {
+        let mut world = World::ipv4_only();
+        let made = world.request(rtm::NEWLINK, nlm::F_CREATE | nlm::F_EXCL, |out| {
+            out.fixed(&IfInfoMsg::default());
+            out.put_str(ifla::IFNAME, "bond0");
+            if let Some(asked) = asked {
+                out.put_u32(ifla::NUM_TX_QUEUES, asked);
+            }
+            let info = out.nest(ifla::LINKINFO);
+            out.put_str(ifla::info::KIND, "bond");
+            out.end(info);
+        });
+        assert_eq!(made, 0);
+        let bond = world.device("bond0");
+        assert_eq!((bond.tx_queues(), bond.rx_queues()), expected);
+    }
 }

@@ -275,10 +275,37 @@ fn report_one(cx: &mut Cx<'_>, device: &Arc<Device>, address: Ipv4Addr) {
         }
         group.reported = true;
     }
-    match version_of(&site) {
+    report(cx, device, version_of(&site), address);
+}
+
+/// Sends a report of one group (`igmp_send_report`).
+fn report(cx: &mut Cx<'_>, device: &Arc<Device>, version: u8, address: Ipv4Addr) {
+    match version {
         1 => send_one(cx, device, REPORT_V1, address),
         2 => send_one(cx, device, REPORT_V2, address),
         _ => send_records(cx, device, &[(IS_EXCLUDE, address)]),
+    }
+}
+
+/// Reports all groups of a device, and of the VLAN devices on top of it, at once: it is reached by another port of a
+/// switch now (`ip_mc_rejoin_groups`).
+pub fn rejoin(cx: &mut Cx<'_>, device: &Arc<Device>) {
+    let guard = cx.guard;
+    let ns = device.namespace(guard).clone();
+    let site = Site::new(cx.stack, guard, &ns, device);
+    let version = version_of(&site);
+    let groups: Vec<_> = {
+        let state = device.ipv4().groups.lock();
+        let addresses = state.list.iter().rev().map(|group| group.address);
+        addresses
+            .filter(|address| is_reported(&site, *address))
+            .collect()
+    };
+    for address in groups {
+        report(cx, device, version, address);
+    }
+    for (_, _, vlan) in device.vlans(guard) {
+        rejoin(cx, vlan);
     }
 }
 

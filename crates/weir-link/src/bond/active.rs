@@ -102,18 +102,22 @@ impl Bond {
         if same(new.as_ref(), old.as_ref()) {
             return;
         }
-        if let Some(new) = &new {
-            new.last_up.store(at.stack.clock.now(), Relaxed);
-            if new.link() == link::BACK {
-                new.delay.store(0, Relaxed);
-                new.set_link(at, link::UP);
-            }
+        if let Some(new) = new.as_ref().filter(|new| new.link() == link::BACK) {
+            new.delay.store(0, Relaxed);
+            new.set_link(at, link::UP);
         }
         let Some(master) = self.device() else { return };
         if self.params.uses_primary() {
             self.swap_addresses(at, &master, new.as_ref(), old.as_ref());
         }
         self.active.replace(new.clone());
+        let rejoins = match self.params.mode() {
+            mode::ACTIVE_BACKUP => new.is_some(),
+            mode => mode == mode::ROUND_ROBIN,
+        };
+        if rejoins && master.is_up() {
+            self.rejoin_groups(at);
+        }
         if self.params.mode() != mode::ACTIVE_BACKUP {
             return;
         }
@@ -202,10 +206,7 @@ impl Bond {
     /// Derives the carrier from the ports (`bond_set_carrier`).
     pub fn set_carrier(&self, at: At<'_>) {
         let slaves = self.slaves(at.guard);
-        let on = match self.params.mode() {
-            mode::AD => self.has_aggregator(at),
-            _ => slaves.iter().any(|slave| slave.has_link()),
-        };
+        let on = slaves.iter().any(|slave| slave.has_link());
         if self.no_carrier.swap(!on, Relaxed) != on {
             return;
         }
@@ -223,7 +224,7 @@ impl Bond {
     pub fn update_usable(&self, at: At<'_>) {
         let _alone = self.changes.lock();
         let slaves = self.slaves(at.guard).iter();
-        let usable = slaves.filter(|slave| slave.can_send(at.stack) && self.aggregates(slave));
+        let usable = slaves.filter(|slave| slave.can_send(at.stack));
         self.usable.replace(usable.cloned().collect());
     }
 
@@ -233,7 +234,7 @@ impl Bond {
         for slave in self.slaves(at.guard) {
             if self.params.uses_primary() && !same(active, Some(slave)) {
                 self.set_inactive_flags(at, slave);
-            } else if self.params.mode() != mode::AD {
+            } else {
                 self.set_active_flags(at, slave);
             }
         }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use weir_netlink::ifla::{bond as attr, bond_ad_info};
+use weir_netlink::ifla::bond as attr;
 use weir_netlink::{
     Attr, Error, Policy, Rule, Strictness, Table, Writer, errno, parse_at, policy as rules,
 };
@@ -52,8 +52,6 @@ static POLICY: Policy = rules! {
     attr::NS_IP6_TARGET => Rule::nested_any(),
 };
 
-/// The interval in ms of the MII monitor in modes that need one (`BOND_DEFAULT_MIIMON`).
-const DEFAULT_MIIMON: u32 = 100;
 /// The largest number of targets of the ARP monitor, for each family (`BOND_MAX_ARP_TARGETS`).
 pub const TARGETS: usize = 16;
 
@@ -285,12 +283,6 @@ impl Bond {
             let text = "The mode 802.3ad is not served";
             return Err(Error::msg(errno::EOPNOTSUPP, text));
         }
-        if value == mode::AD {
-            params.set(attr::ARP_INTERVAL, 0);
-            if params.get(attr::MIIMON) == 0 {
-                params.set(attr::MIIMON, DEFAULT_MIIMON);
-            }
-        }
         params.set(attr::ARP_VALIDATE, 0);
         params.set(attr::MODE, value);
         Ok(())
@@ -413,21 +405,5 @@ impl Bond {
         u8(out, attr::AD_SELECT);
         u8(out, attr::TLB_DYNAMIC_LB);
         u8(out, attr::MISSED_MAX);
-        if params.mode() != mode::AD {
-            return;
-        }
-        for ty in [attr::AD_ACTOR_SYS_PRIO, attr::AD_USER_PORT_KEY] {
-            out.put_u16(ty, params.get(ty) as u16);
-        }
-        out.put(attr::AD_ACTOR_SYSTEM, &lists.system);
-        if let Some(info) = self.active_aggregator() {
-            let nest = out.nest_noflag(attr::AD_INFO);
-            out.put_u16(bond_ad_info::AGGREGATOR, info.id);
-            out.put_u16(bond_ad_info::NUM_PORTS, info.ports);
-            out.put_u16(bond_ad_info::ACTOR_KEY, info.actor_key);
-            out.put_u16(bond_ad_info::PARTNER_KEY, info.partner_key);
-            out.put(bond_ad_info::PARTNER_MAC, &info.partner);
-            out.end(nest);
-        }
     }
 }

@@ -17,15 +17,31 @@ use crate::clock::{Holds, MILLISECOND};
 use crate::cpu::Cx;
 use crate::stack::Stack;
 
+/// The time between reports of groups after a failover (`bond_resend_igmp_join_requests_delayed`).
+const REJOIN_INTERVAL: u64 = 200 * MILLISECOND;
+
 impl Bond {
-    /// Returns `arp_interval` in ns.
-    pub fn arp_interval(&self) -> u64 {
-        u64::from(self.params.get(attr::ARP_INTERVAL)) * MILLISECOND
+    /// Has the groups of the device reported `resend_igmp` times, 200 ms apart, soon (`mcast_work`).
+    pub fn rejoin_groups(&self, at: At<'_>) {
+        let count = self.params.get(attr::RESEND_IGMP);
+        if count != 0 && self.rejoins.swap(count, Relaxed) == 0 {
+            self.arm_rejoin(at.stack, at.stack.clock.now() + MILLISECOND);
+        }
     }
 
-    /// Returns what a port reports (`bond_check_dev_link`).
-    pub fn link_of(&self, at: At<'_>, slave: &Slave) -> bool {
-        slave.is_running(at.stack)
+    fn arm_rejoin(&self, stack: &Stack, time: u64) {
+        let own = self.own.clone();
+        let job = move |cx: &mut Cx<'_>| {
+            let Some(bond) = own.upgrade() else { return };
+            let Some(device) = bond.device().filter(|device| device.is_up()) else {
+                return bond.rejoins.store(0, Relaxed);
+            };
+            crate::ipv4::igmp::rejoin(cx, &device);
+            if bond.rejoins.fetch_sub(1, Relaxed) > 1 {
+                bond.arm_rejoin(cx.stack, cx.now + REJOIN_INTERVAL);
+            }
+        };
+        stack.arm(time, Holds::Nothing, Box::new(job));
     }
 
     /// Cancels the timer.
@@ -102,7 +118,7 @@ impl Bond {
         };
         let mut changes = Vec::new();
         for slave in self.slaves(at.guard) {
-            let reported = self.link_of(at, slave);
+            let reported = slave.is_running(at.stack);
             let mut state = slave.link();
             let before = state;
             if state == link::UP && !reported {
@@ -119,7 +135,6 @@ impl Bond {
             let delay = slave.delay.load(Relaxed);
             match (state, reported) {
                 (link::FAIL, true) => {
-                    slave.last_up.store(at.stack.clock.now(), Relaxed);
                     state = link::UP;
                 }
                 (link::FAIL, false) if delay <= 0 => state = link::DOWN,
@@ -150,13 +165,10 @@ impl Bond {
                 link::UP => {
                     slave.read_speed();
                     slave.set_link(at, link::UP);
-                    slave.last_up.store(at.stack.clock.now(), Relaxed);
-                    match self.params.mode() {
-                        mode::ACTIVE_BACKUP => {}
-                        mode::AD => slave.set_backup(at, true),
-                        _ => slave.set_backup(at, false),
+                    if self.params.mode() != mode::ACTIVE_BACKUP {
+                        slave.set_backup(at, false);
                     }
-                    self.link_changed(at, slave);
+                    self.update_usable(at);
                     let active = self.active(at.guard);
                     let prio = |slave: &Slave| slave.prio.load(Relaxed);
                     failover |= is(self.primary(at.guard), slave)
@@ -165,10 +177,10 @@ impl Bond {
                 link::DOWN => {
                     slave.failures.fetch_add(1, Relaxed);
                     slave.set_link(at, link::DOWN);
-                    if matches!(self.params.mode(), mode::ACTIVE_BACKUP | mode::AD) {
+                    if self.params.mode() == mode::ACTIVE_BACKUP {
                         self.set_inactive_flags(at, slave);
                     }
-                    self.link_changed(at, slave);
+                    self.update_usable(at);
                     failover |= is(self.active(at.guard), slave);
                 }
                 state => slave.set_link(at, state),
@@ -178,10 +190,5 @@ impl Bond {
             self.select_active(at);
         }
         self.set_carrier(at);
-    }
-
-    /// `bond_miimon_link_change`
-    fn link_changed(&self, at: At<'_>, _slave: &Arc<Slave>) {
-        self.update_usable(at);
     }
 }

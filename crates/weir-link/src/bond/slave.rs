@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU32};
 
 use weir_netlink::ifla::{arphrd, bond as attr, bond_slave, iff};
 use weir_netlink::{
@@ -12,7 +12,6 @@ use weir_netlink::{
 use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::Guard;
 
-use super::config::TARGETS;
 use super::options::{self, mode};
 use super::{At, Bond, Handle, QUEUES};
 use crate::device::{AddressOrigin, Device, LinkTotals, Mac};
@@ -63,14 +62,6 @@ pub struct Slave {
     pub speed: AtomicU32,
     /// `DUPLEX_*`
     pub duplex: AtomicU8,
-    /// When the link came up, in ns of the stack's clock.
-    pub last_up: AtomicU64,
-    /// When a frame that counts for the ARP monitor was received.
-    pub last_rx: AtomicU64,
-    /// When the ARP monitor sent a request.
-    pub last_tx: AtomicU64,
-    /// When each target of the ARP monitor answered.
-    pub answered: [AtomicU64; TARGETS],
     /// The unicast and multicast addresses that the bond has passed on to the device.
     passed: Mutex<[Vec<Mac>; 2], order::BondLists>,
     /// The counters of the device that the bond has counted.
@@ -283,7 +274,7 @@ impl Bond {
     fn first_link(&self, at: At<'_>, slave: &Slave) {
         let running = slave.is_running(at.stack);
         let state = if self.params.get(attr::MIIMON) != 0 {
-            match (self.link_of(at, slave), self.params.get(attr::UPDELAY)) {
+            match (slave.is_running(at.stack), self.params.get(attr::UPDELAY)) {
                 (false, _) => link::DOWN,
                 (true, 0) => link::UP,
                 (true, delay) => {
@@ -297,9 +288,7 @@ impl Bond {
             link::UP
         };
         slave.set_link(at, state);
-        if state != link::DOWN {
-            slave.last_up.store(at.stack.clock.now(), Relaxed);
-        }
+        if state != link::DOWN {}
     }
 
     /// `bond_enslave`
@@ -315,8 +304,6 @@ impl Bond {
             master.set_address_of(device.address(), AddressOrigin::Stolen);
             crate::address_changed(at.stack, at.guard, master);
         }
-        let now = at.stack.clock.now();
-        let past = now.saturating_sub(self.arp_interval() + 1);
         let slave = Arc::new(Slave {
             device: device.clone(),
             permanent: device.address(),
@@ -330,10 +317,6 @@ impl Bond {
             prio: AtomicI32::new(0),
             speed: AtomicU32::new(u32::MAX),
             duplex: AtomicU8::new(0xff),
-            last_up: AtomicU64::new(0),
-            last_rx: AtomicU64::new(past),
-            last_tx: AtomicU64::new(past),
-            answered: std::array::from_fn(|_| AtomicU64::new(past)),
             passed: Mutex::default(),
             counted: Mutex::new(LinkTotals::default()),
         });
@@ -356,7 +339,7 @@ impl Bond {
             self.set_primary_slave(Some(&slave));
         }
         match self.params.mode() {
-            mode::ACTIVE_BACKUP | mode::AD => self.set_inactive_flags(at, &slave),
+            mode::ACTIVE_BACKUP => self.set_inactive_flags(at, &slave),
             _ => {
                 self.set_active_flags(at, &slave);
                 if self.active(at.guard).is_none() && slave.has_link() {
@@ -476,7 +459,8 @@ impl Bond {
     /// (`bond_fold_stats`).
     fn count(&self, slave: &Slave) {
         let more = slave.take_counters();
-        add(&mut self.past.lock(), &more);
+        let mut past = self.past.lock();
+        *past = past.plus(&more);
     }
 
     /// Adds the counters of the ports to those of the device (`bond_get_stats`).
@@ -485,8 +469,7 @@ impl Bond {
         for slave in self.slaves(&guard) {
             self.count(slave);
         }
-        let past = self.past.lock();
-        add_all(stats, &past);
+        self.past.lock().add_to(stats);
     }
 }
 
@@ -499,9 +482,6 @@ impl Bond {
             let taken = master.taken();
             let macs = |list: &taken::List| list.entries().iter().map(|entry| entry.mac).collect();
             wanted = [macs(&taken.unicast), macs(&taken.multicast)];
-        }
-        if on && self.params.mode() == mode::AD {
-            wanted[1].push(LACP_GROUP);
         }
         {
             let mut passed = slave.passed.lock();
@@ -530,50 +510,10 @@ impl Slave {
         // The device's own kind may count elsewhere too.
         let mut now = LinkStats64::default();
         self.device.link.add_stats(&mut now);
-        let mut totals = self.device.totals();
-        totals.rx_packets += now.rx_packets;
-        totals.rx_bytes += now.rx_bytes;
-        totals.tx_packets += now.tx_packets;
-        totals.tx_bytes += now.tx_bytes;
-        totals.multicast += now.multicast;
+        let totals = self.device.totals().plus(&LinkTotals::from(&now));
         let mut counted = self.counted.lock();
-        let before = std::mem::replace(&mut *counted, totals);
-        LinkTotals {
-            rx_packets: totals.rx_packets.saturating_sub(before.rx_packets),
-            rx_bytes: totals.rx_bytes.saturating_sub(before.rx_bytes),
-            rx_errors: totals.rx_errors.saturating_sub(before.rx_errors),
-            rx_dropped: totals.rx_dropped.saturating_sub(before.rx_dropped),
-            multicast: totals.multicast.saturating_sub(before.multicast),
-            tx_packets: totals.tx_packets.saturating_sub(before.tx_packets),
-            tx_bytes: totals.tx_bytes.saturating_sub(before.tx_bytes),
-            tx_errors: totals.tx_errors.saturating_sub(before.tx_errors),
-            tx_dropped: totals.tx_dropped.saturating_sub(before.tx_dropped),
-        }
+        totals.since(&std::mem::replace(&mut *counted, totals))
     }
-}
-
-fn add(stats: &mut LinkStats64, more: &LinkTotals) {
-    stats.rx_packets += more.rx_packets;
-    stats.rx_bytes += more.rx_bytes;
-    stats.rx_errors += more.rx_errors;
-    stats.rx_dropped += more.rx_dropped;
-    stats.multicast += more.multicast;
-    stats.tx_packets += more.tx_packets;
-    stats.tx_bytes += more.tx_bytes;
-    stats.tx_errors += more.tx_errors;
-    stats.tx_dropped += more.tx_dropped;
-}
-
-fn add_all(stats: &mut LinkStats64, more: &LinkStats64) {
-    stats.rx_packets += more.rx_packets;
-    stats.rx_bytes += more.rx_bytes;
-    stats.rx_errors += more.rx_errors;
-    stats.rx_dropped += more.rx_dropped;
-    stats.multicast += more.multicast;
-    stats.tx_packets += more.tx_packets;
-    stats.tx_bytes += more.tx_bytes;
-    stats.tx_errors += more.tx_errors;
-    stats.tx_dropped += more.tx_dropped;
 }
 
 impl Master for Handle {

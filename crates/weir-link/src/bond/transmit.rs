@@ -118,6 +118,7 @@ impl Bond {
     pub fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
         let guard = cx.guard;
         let slaves = self.slaves(guard);
+        let (mode, usable) = (self.params.mode(), self.usable.load(guard));
         let mut out = Out::default();
         for mut packet in batch {
             if let Some(slave) = self.override_of(cx, slaves, &packet) {
@@ -125,7 +126,7 @@ impl Bond {
                 out.send(cx, slave, packet);
                 continue;
             }
-            let slave = match self.params.mode() {
+            let slave = match mode {
                 mode::ACTIVE_BACKUP => self.active(guard),
                 mode::ROUND_ROBIN => self.next(cx, device, slaves, &packet),
                 mode::BROADCAST => {
@@ -133,7 +134,6 @@ impl Bond {
                     continue;
                 }
                 _ => {
-                    let usable = self.usable.load(guard);
                     let number = self.hash(&packet).checked_rem(usable.len() as u32);
                     number.and_then(|number| usable.get(number as usize))
                 }

@@ -209,8 +209,7 @@ pub fn new_link<'a>(
                 "Invalid number of receive queues"
             },
         )),
-        Ok(count) => Ok(count.unwrap_or(1)),
-        Err(error) => Err(error),
+        count => count,
     };
     let queues = (count(ifla::NUM_TX_QUEUES)?, count(ifla::NUM_RX_QUEUES)?);
     Ok(NewLink {
