@@ -19,7 +19,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_netlink::ifla::{self, arphrd, gre as attr};
+use weir_netlink::ifla::{arphrd, gre as attr};
 use weir_netlink::{Attr, Error, Table, errno};
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{DropReason, Packet, checksum};
@@ -114,20 +114,15 @@ const RECEIVERS: &[(Protocol, crate::protocols::Receive)] = &[(
     receive,
 )];
 
-fn data<'a>(attrs: &Table<'a>) -> Option<Attr<'a>> {
-    let info = attrs.get(ifla::LINKINFO)?;
-    info.attrs().find_type(ifla::info::DATA)
-}
-
 /// `ipgre_tunnel_validate`
 fn validate(attrs: &Table<'_>) -> Result<(), Error> {
-    let data = data(attrs);
+    let data = parms::data(attrs);
     parms::gre(&parms::gre_table(data)?, data.is_some()).map(|_| ())
 }
 
 /// `ipgre_tap_validate`
 fn validate_tap(attrs: &Table<'_>) -> Result<(), Error> {
-    let table = parms::gre_table(data(attrs))?;
+    let table = parms::gre_table(parms::data(attrs))?;
     if let Some(remote) = table.get(attr::REMOTE)
         && remote.ipv4()?.is_unspecified()
     {
@@ -282,6 +277,6 @@ fn receive(
     if !packet.pull(at + len) {
         return refuse(cx, packet);
     }
-    receive::deliver(cx, to, (underlay, outer), &info, None, packet);
+    receive::deliver(cx, to, (underlay, outer), &info, packet);
     None
 }

@@ -14,22 +14,21 @@
 
 use std::sync::Arc;
 
-use weir_netlink::ifla::{arphrd, iptun};
-use weir_netlink::{Attr, Error, Table, errno, ifla};
+use weir_netlink::ifla::arphrd;
+use weir_netlink::{Attr, Error, Table};
 use weir_packet::header::ETH_P_IP;
 use weir_packet::{DropReason, Packet};
 
 use crate::Kind;
 use crate::cpu::Cx;
 use crate::device::Device;
-use crate::drops::Place;
 use crate::namespace::Namespace;
 use crate::protocols::Protocol;
 use crate::tunnel::inner::Inner;
 use crate::tunnel::lookup::{Family, Sought, tunnels};
 use crate::tunnel::outer::{self, Header, Way};
 use crate::tunnel::parms::{self, Parms};
-use crate::tunnel::receive::{self, Info};
+use crate::tunnel::receive;
 use crate::tunnel::{self, Flavour, IpTunnel};
 use crate::udp::Outer;
 
@@ -73,12 +72,7 @@ fn fallback() -> Parms {
 
 /// `ipip_tunnel_validate`
 fn validate(attrs: &Table<'_>) -> Result<(), Error> {
-    let data = attrs.get(ifla::LINKINFO);
-    let data = data.and_then(|info| info.attrs().find_type(ifla::info::DATA));
-    match parms::iptun_table(data)?.u8(iptun::PROTO)? {
-        None | Some(0 | IPPROTO_IPIP | IPPROTO_MPLS) => Ok(()),
-        Some(_) => Err(Error::new(errno::EINVAL)),
-    }
+    parms::check_iptun_proto(attrs, &[0, IPPROTO_IPIP, IPPROTO_MPLS])
 }
 
 fn parse(data: Option<Attr<'_>>) -> Result<Parms, Error> {
@@ -130,7 +124,7 @@ pub fn receive(
     underlay: &Arc<Device>,
     outer: &Outer,
     at: usize,
-    mut packet: Packet,
+    packet: Packet,
 ) -> Option<Packet> {
     let sought = Sought {
         family: Family::Ipip,
@@ -145,23 +139,12 @@ pub fn receive(
             all.receiver(cx, &Sought { family, ..sought })
         })
     });
-    let Some((device, tunnel)) = to else {
-        return Some(packet);
-    };
-    let fits = matches!(tunnel.parms.load(cx.guard).proto, 0 | IPPROTO_IPIP);
-    if !fits || !packet.pull(at) {
-        cx.drop(
-            underlay,
-            Place::Ipv4Local,
-            DropReason::NOT_SPECIFIED,
-            packet,
-        );
-        return None;
-    }
-    let info = Info {
-        protocol: ETH_P_IP,
-        ..Info::default()
-    };
-    receive::deliver(cx, (device, tunnel), (underlay, outer), &info, None, packet);
-    None
+    receive::deliver_ip(
+        cx,
+        to,
+        (underlay, outer),
+        at,
+        (IPPROTO_IPIP, ETH_P_IP),
+        packet,
+    )
 }

@@ -15,15 +15,14 @@
 
 use std::sync::Arc;
 
-use weir_netlink::ifla::{self, arphrd, iptun};
-use weir_netlink::{Attr, Error, Table, Writer, errno};
+use weir_netlink::ifla::{arphrd, iptun};
+use weir_netlink::{Attr, Error, Table, Writer};
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{DropReason, Packet};
 
 use crate::Kind;
 use crate::cpu::Cx;
 use crate::device::Device;
-use crate::drops::Place;
 use crate::ipip::{IPPROTO_IPIP, IPPROTO_MPLS};
 use crate::namespace::Namespace;
 use crate::protocols::Protocol;
@@ -31,7 +30,7 @@ use crate::tunnel::inner::Inner;
 use crate::tunnel::lookup::{Family, Sought, tunnels};
 use crate::tunnel::outer::{self, Header, Way};
 use crate::tunnel::parms::{self, Parms};
-use crate::tunnel::receive::{self, Info};
+use crate::tunnel::receive;
 use crate::tunnel::{self, Flavour, IpTunnel};
 use crate::udp::Outer;
 
@@ -88,12 +87,7 @@ fn fallback() -> Parms {
 
 /// `ipip6_validate`
 fn validate(attrs: &Table<'_>) -> Result<(), Error> {
-    let data = attrs.get(ifla::LINKINFO);
-    let data = data.and_then(|info| info.attrs().find_type(ifla::info::DATA));
-    match parms::iptun_table(data)?.u8(iptun::PROTO)? {
-        None | Some(0 | IPPROTO_IPV6 | IPPROTO_IPIP | IPPROTO_MPLS) => Ok(()),
-        Some(_) => Err(Error::new(errno::EINVAL)),
-    }
+    parms::check_iptun_proto(attrs, &[0, IPPROTO_IPV6, IPPROTO_IPIP, IPPROTO_MPLS])
 }
 
 /// `ipip6_netlink_parms`
@@ -168,7 +162,7 @@ fn receive(
     underlay: &Arc<Device>,
     outer: &Outer,
     at: usize,
-    mut packet: Packet,
+    packet: Packet,
 ) -> Option<Packet> {
     let sought = Sought {
         family: Family::Sit,
@@ -178,23 +172,12 @@ fn receive(
         link: underlay.ifindex(),
     };
     let to = tunnels(underlay.namespace(cx.guard)).and_then(|all| all.receiver(cx, &sought));
-    let Some((device, tunnel)) = to else {
-        return Some(packet);
-    };
-    let fits = matches!(tunnel.parms.load(cx.guard).proto, 0 | IPPROTO_IPV6);
-    if !fits || !packet.pull(at) {
-        cx.drop(
-            underlay,
-            Place::Ipv4Local,
-            DropReason::NOT_SPECIFIED,
-            packet,
-        );
-        return None;
-    }
-    let info = Info {
-        protocol: ETH_P_IPV6,
-        ..Info::default()
-    };
-    receive::deliver(cx, (device, tunnel), (underlay, outer), &info, None, packet);
-    None
+    receive::deliver_ip(
+        cx,
+        to,
+        (underlay, outer),
+        at,
+        (IPPROTO_IPV6, ETH_P_IPV6),
+        packet,
+    )
 }

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_netlink::ifla::{gre, iptun};
+use weir_netlink::ifla::{self, gre, iptun};
 use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, Writer, errno, parse_at, policy};
 
 /// `GRE_CSUM`: a checksum is present.
@@ -197,6 +197,21 @@ pub fn fill_no_encap(out: &mut Writer, [ty, sport, dport, flags]: [u16; 4]) {
     out.put_be16(sport, 0);
     out.put_be16(dport, 0);
     out.put_u16(flags, 0);
+}
+
+/// Returns `IFLA_INFO_DATA` of a request for a link.
+pub fn data<'a>(attrs: &Table<'a>) -> Option<Attr<'a>> {
+    let info = attrs.get(ifla::LINKINFO)?;
+    info.attrs().find_type(ifla::info::DATA)
+}
+
+/// Refuses a request for a tunnel of the kinds ipip and sit whose protocol is another than these (`IPPROTO_*`).
+pub fn check_iptun_proto(attrs: &Table<'_>, known: &[u8]) -> Result<(), Error> {
+    let proto = iptun_table(data(attrs))?.u8(iptun::PROTO)?;
+    match proto.is_none_or(|proto| known.contains(&proto)) {
+        true => Ok(()),
+        false => Err(Error::new(errno::EINVAL)),
+    }
 }
 
 /// Writes the parameters of the kind ipip (`ipip_fill_info`).

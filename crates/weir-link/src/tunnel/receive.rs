@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
-use weir_packet::tunnel::{Ends, Options, Tunnel};
+use weir_packet::tunnel::{Ends, Tunnel};
 use weir_packet::{Batch, DropReason, Packet};
 
 use super::inner::{decapsulate_ecn, scrub};
@@ -38,13 +38,13 @@ impl Info {
 }
 
 /// Returns the metadata of a received packet.
-fn metadata(outer: &Outer, info: &Info, options: Option<Box<Options>>) -> Tunnel {
+fn metadata(outer: &Outer, info: &Info) -> Tunnel {
     Tunnel {
         ends: match (outer.src, outer.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => Ends::V4(src.octets(), dst.octets()),
             (src, dst) => Ends::new(src, dst).unwrap_or(Ends::V4([0; 4], [0; 4])),
         },
-        options,
+        options: None,
         id: info.key,
         has_id: info.flags & GRE_KEY != 0,
         src_port: 0,
@@ -75,13 +75,39 @@ fn check(tunnel: &IpTunnel, parms: &Parms, info: &Info) -> Result<(), DropReason
     Ok(())
 }
 
+/// Passes an IP packet whose outer header ends at `at` to the device of its tunnel, if that takes `number`
+/// (`IPPROTO_*`), whose EtherType is `protocol`. Returns the packet if there is no tunnel.
+pub fn deliver_ip(
+    cx: &mut Cx<'_>,
+    to: Option<(&Arc<Device>, &Arc<IpTunnel>)>,
+    (underlay, outer): (&Arc<Device>, &Outer),
+    at: usize,
+    (number, protocol): (u8, u16),
+    mut packet: Packet,
+) -> Option<Packet> {
+    let Some((device, tunnel)) = to else {
+        return Some(packet);
+    };
+    let taken = tunnel.parms.load(cx.guard).proto;
+    if (taken != 0 && taken != number) || !packet.pull(at) {
+        let reason = DropReason::NOT_SPECIFIED;
+        cx.drop(underlay, Place::Ipv4Local, reason, packet);
+        return None;
+    }
+    let info = Info {
+        protocol,
+        ..Info::default()
+    };
+    deliver(cx, (device, tunnel), (underlay, outer), &info, packet);
+    None
+}
+
 /// Passes a packet to the device of its tunnel. Data begin at the payload; `underlay` is the device it came by.
 pub fn deliver(
     cx: &mut Cx<'_>,
     (device, tunnel): (&Arc<Device>, &Arc<IpTunnel>),
     (underlay, outer): (&Arc<Device>, &Outer),
     info: &Info,
-    options: Option<Box<Options>>,
     mut packet: Packet,
 ) {
     let guard = cx.guard;
@@ -119,7 +145,7 @@ pub fn deliver(
     let elsewhere = !Arc::ptr_eq(underlay.namespace(guard), device.namespace(guard));
     scrub(cx, &mut packet, elsewhere);
     if parms.external {
-        let metadata = metadata(outer, info, options);
+        let metadata = metadata(outer, info);
         packet.set_tunnel(Some(tunnel.remembered().share(metadata, guard)));
     }
     packet.protocol = protocol;
