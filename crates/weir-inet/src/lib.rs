@@ -23,6 +23,7 @@ pub mod neigh;
 pub mod protocols;
 mod segments;
 pub mod settings;
+mod sketch;
 pub mod udp;
 
 pub(crate) use weir_core::{

@@ -15,6 +15,7 @@ use weir_sync::order::{self, Mutex, MutexGuard};
 use super::igmp::{Querier, Reports};
 use crate::clock::TimerId;
 use crate::layers::Site;
+use crate::sketch::Sketch;
 use crate::taken::{self, Reference};
 
 /// The group of all hosts (`IGMP_ALL_HOSTS`), which is never reported.
@@ -63,6 +64,8 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 pub struct Groups {
     state: Mutex<State, order::Groups>,
+    /// The addresses of the memberships.
+    sketch: Sketch,
     pub(super) querier: Querier,
 }
 
@@ -73,10 +76,8 @@ impl Groups {
 
     /// Returns whether the device is a member of a group (`ip_check_mc_rcu`).
     pub fn has(&self, address: Ipv4Addr) -> bool {
-        self.lock()
-            .list
-            .iter()
-            .any(|group| group.address == address)
+        let is = |group: &Group| group.address == address;
+        self.sketch.may_have(address) && self.lock().list.iter().any(is)
     }
 
     /// Returns the memberships, newest first.
@@ -113,6 +114,8 @@ impl Groups {
             unsolicited: 0,
             changes: 0,
         });
+        self.sketch
+            .set(state.list.iter().map(|group| group.address));
         state.reports.forget_leave(address);
         let at = state.list.len() - 1;
         added(site, &mut state, at);
@@ -133,6 +136,8 @@ impl Groups {
             }
         }
         let mut group = state.list.remove(at);
+        self.sketch
+            .set(state.list.iter().map(|group| group.address));
         dropped(site, &mut state.reports, &mut group);
     }
 
@@ -169,6 +174,7 @@ impl Groups {
         let mut state = self.lock();
         state.reports.stop(site);
         *state = State::default();
+        self.sketch.set(std::iter::empty::<Ipv4Addr>());
     }
 }
 

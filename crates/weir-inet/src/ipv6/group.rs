@@ -16,6 +16,7 @@ use weir_sync::order::{self, Mutex, MutexGuard};
 use super::mld::{Querier, Reports};
 use crate::clock::TimerId;
 use crate::layers::Site;
+use crate::sketch::Sketch;
 use crate::taken::{self, Reference};
 
 const fn all(scope: u16, last: u16) -> Ipv6Addr {
@@ -118,6 +119,8 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 pub struct Groups {
     state: Mutex<State, order::Groups>,
+    /// The addresses of the memberships.
+    sketch: Sketch,
     pub(super) querier: Querier,
 }
 
@@ -128,10 +131,8 @@ impl Groups {
 
     /// Returns whether the device has joined a group.
     pub(super) fn has(&self, address: Ipv6Addr) -> bool {
-        self.lock()
-            .list
-            .iter()
-            .any(|group| group.address == address)
+        let is = |group: &Group| group.address == address;
+        self.sketch.may_have(address) && self.lock().list.iter().any(is)
     }
 
     /// Returns the memberships, newest first.
@@ -159,6 +160,8 @@ impl Groups {
         }
         state.list.reserve_exact(1);
         state.list.push(Group::new(address));
+        self.sketch
+            .set(state.list.iter().map(|group| group.address));
         state.reports.forget_leave(address);
         let at = state.list.len() - 1;
         added(site, &mut state, at);
@@ -179,6 +182,8 @@ impl Groups {
             }
         }
         let mut group = state.list.remove(at);
+        self.sketch
+            .set(state.list.iter().map(|group| group.address));
         dropped(site, &mut group);
         if !group.is_silent() {
             super::mld::left(site, &mut state.reports, &group);
@@ -210,7 +215,9 @@ impl Groups {
     /// Leaves all groups, because IPv6 ends on the device (`ipv6_mc_destroy_dev`).
     pub fn end(&self, site: &Site<'_>) {
         self.down(site);
-        *self.lock() = State::default();
+        let mut state = self.lock();
+        *state = State::default();
+        self.sketch.set(std::iter::empty::<Ipv6Addr>());
     }
 }
 
