@@ -150,3 +150,61 @@ fn learned_entries_age() {
         String::from_utf8_lossy(&run.stderr)
     );
 }
+
+/// A device without a link-layer header: captures show its packets behind an Ethernet header without addresses, and
+/// take that away from frames that are injected.
+#[test]
+fn captures_of_devices_without_a_link_layer_header() {
+    let place = env::temp_dir().join(format!("weir-tunnel-bare-{}", process::id()));
+    fs::create_dir_all(&place).unwrap();
+    let path = |name: &str| place.join(name);
+    let mut inner = vec![0; 12];
+    inner.extend_from_slice(&[8, 0]);
+    let payload = [7; 8];
+    inner.extend(weir_packet::header::ipv4::ipv4(
+        [10, 1, 0, 1],
+        [10, 1, 0, 2],
+        253,
+        64,
+        0,
+        0,
+        0,
+        payload.len(),
+    ));
+    inner.extend_from_slice(&payload);
+    let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    file.extend_from_slice(&[0, 0, 4, 0, 1, 0, 0, 0]);
+    for word in [0, 0, inner.len() as u32, inner.len() as u32] {
+        file.extend_from_slice(&word.to_le_bytes());
+    }
+    file.extend_from_slice(&inner);
+    fs::write(path("inner.pcap"), file).unwrap();
+    let script = format!(
+        "ip link add d0 type dummy; ip addr add 10.0.0.1/24 dev d0; ip link set d0 up
+         ip neigh add 10.0.0.2 lladdr 2:0:0:0:0:2 dev d0
+         ip link add t0 type ipip local 10.0.0.1 remote 10.0.0.2; ip link set t0 up
+         {WEIR} inject --topspeed t0 {file}
+         {WEIR} inject --topspeed --receive t0 {file}
+         ip -s -s link show t0 | grep -A1 RX:",
+        file = path("inner.pcap").display()
+    );
+    let run = Command::new(WEIR)
+        .args(["run", "-q", "--link-chatter", "--capture-all"])
+        .arg(path("all.pcapng"))
+        .args(["--", "sh", "-c", &script])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{said}");
+    let frames = read(&path("all.pcapng"));
+    // Sent by t0, and received by it.
+    assert_eq!(frames.iter().filter(|frame| **frame == inner).count(), 2);
+    let outer = frames.iter().find(|frame| frame.len() == inner.len() + 20);
+    let outer = outer.unwrap();
+    assert_eq!(
+        (outer[..6].to_vec(), outer[23]),
+        (vec![2, 0, 0, 0, 0, 2], 4)
+    );
+    assert_eq!(outer[34..], inner[14..]);
+    let _ = fs::remove_dir_all(&place);
+}

@@ -25,7 +25,7 @@ pub use crate::measure;
 pub use early::EarlyDrop;
 pub use offload::split_all;
 pub use queue::{completed, rearm_all, restart, run_queue, wake_queue};
-pub use receive::{receive, receive_classified, resume, steered, unhandled};
+pub use receive::{receive, receive_classified, receive_frames, resume, steered, unhandled};
 pub use transmit::{send_on_wire, transmit};
 
 /// Returns the kind of a device's root qdisc (`IFLA_QDISC`).

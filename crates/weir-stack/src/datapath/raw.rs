@@ -93,10 +93,13 @@ fn wire_length(packet: &Packet) -> usize {
 /// Fills in the metadata of a packet that begins at its Ethernet header and leaves by `device`.
 fn outgoing(cx: &Cx<'_>, device: &Device, packet: &mut Packet) {
     let frame = packet.data();
-    let protocol = Ethernet::new(frame).map_or(0, |header| header.ethertype());
-    let network = Ethernet::LEN + tags(frame) * TAG;
+    let mut network = Ethernet::LEN + tags(frame) * TAG;
+    if device.is_bare() && super::receive::strip(packet) {
+        network = 0;
+    } else {
+        packet.protocol = Ethernet::new(packet.data()).map_or(0, |header| header.ethertype());
+    }
     packet.reset_mac();
-    packet.protocol = protocol;
     packet.set_pkt_type(PacketType::Outgoing);
     packet.set_network(network);
     packet.time = cx.now;

@@ -84,7 +84,7 @@ fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, frames: &[Vec<u8>]) -> (usize,
         };
         let mut batch = Batch::new();
         let _ = batch.push(packet);
-        datapath::receive(cx, device, batch);
+        datapath::receive_frames(cx, device, batch);
     }
     (frames.len(), None)
 }

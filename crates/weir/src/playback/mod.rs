@@ -87,7 +87,7 @@ fn receive<'f>(
         }
     }
     if let Some(device) = device.filter(|_| !batch.is_empty()) {
-        weir_stack::datapath::receive(cx, &device, batch);
+        weir_stack::datapath::receive_frames(cx, &device, batch);
     }
 }
 
@@ -138,7 +138,7 @@ impl Observer for Output {
             return;
         }
         let mut writer = lock(&self.writer);
-        let packet = Tagged::of(tap.packet);
+        let packet = Tagged::of(tap.packet, tap.device.is_bare());
         let mut frame = frame_of(&packet, self.epoch_ns + tap.time, writer.1, tap.note);
         frame.direction = weir_port::Direction::Out;
         let mut written = writer.0.write(&frame);
@@ -197,7 +197,7 @@ impl AllFile {
 impl DropObserver for AllFile {
     fn dropped(&self, dropped: &Dropped<'_>) {
         // Starts at the beginning of the frame if that still exists.
-        let frame = Tagged::whole(dropped.packet);
+        let frame = Tagged::whole(dropped.packet, dropped.device.is_bare());
         let comment = |name: &str| {
             let (place, reason) = (dropped.place.name(), dropped.reason);
             let comment = drop_comment(name, place, reason.name());
@@ -223,7 +223,8 @@ impl Observer for AllFile {
             Direction::Tx => weir_port::Direction::Out,
         };
         for packet in taps.packets {
-            let (frame, note) = (Tagged::of(packet), taps.trace.read(packet));
+            let frame = Tagged::of(packet, taps.device.is_bare());
+            let note = taps.trace.read(packet);
             let at = (taps.device, taps.guard);
             self.write(at, (&frame, taps.time), direction, |_| {
                 note.as_deref().map(str::to_owned)

@@ -159,7 +159,7 @@ impl Observer for Direct {
         };
         for packet in taps.packets {
             let note = taps.trace.read(packet);
-            let frame = Tagged::of(packet);
+            let frame = Tagged::of(packet, taps.device.is_bare());
             let about = (way, note.as_deref());
             self.write((taps.device, taps.guard), taps.time, &frame, about);
         }
@@ -173,7 +173,7 @@ impl DropObserver for Direct {
         }
         let name = self.namer.of(dropped.device, dropped.guard);
         let comment = drop_comment(&name, dropped.place.name(), dropped.reason.name());
-        let frame = Tagged::whole(dropped.packet);
+        let frame = Tagged::whole(dropped.packet, dropped.device.is_bare());
         let about = (Way::Unknown, Some(&*comment));
         let at = (dropped.device, dropped.guard);
         self.write(at, dropped.time, &frame, about);

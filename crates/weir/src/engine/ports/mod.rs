@@ -710,10 +710,10 @@ fn receive(cx: &mut Cx<'_>, port: &Attached, queue: u16) -> bool {
                 &port.device,
                 batch,
                 LongPackets::NONE,
-                datapath::receive,
+                datapath::receive_frames,
             );
         }
-        Role::Wire => datapath::receive(cx, &port.device, batch),
+        Role::Wire => datapath::receive_frames(cx, &port.device, batch),
         Role::Host => datapath::raw::transmit(cx, &port.device, batch),
     }
     true
