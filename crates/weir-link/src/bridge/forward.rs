@@ -12,7 +12,7 @@ use weir_sync::rcu::Guard;
 use super::Bridge;
 use super::fdb::key;
 use super::multicast::message::Heard;
-use super::multicast::{Group as To, Listeners};
+use super::multicast::{Audience, Group as To};
 use super::port::Port;
 use super::vlan::Group;
 use crate::RxHandler;
@@ -265,20 +265,13 @@ impl Entrance {
             return refuse(cx, DropReason::BRIDGE_INGRESS_STP_STATE, packet);
         }
         let mut local = bridge.settings.promiscuous.load(Relaxed);
-        if let Some(listeners) = bridge.listeners(cx, (dst, lane), &heard, &packet) {
-            if listeners.host {
+        if let Some(audience) = bridge.audience(cx, (dst, lane), &heard, &packet) {
+            if audience.host {
                 own.stats(cx.state.id).multicast.fetch_add(1, Relaxed);
                 local = true;
             }
             let copy = local.then(|| packet.copy()).flatten();
-            bridge.deliver(
-                cx,
-                Some(port),
-                (lane, &heard),
-                &listeners.ports,
-                packet,
-                out,
-            );
+            bridge.deliver(cx, Some(port), (lane, &heard), &audience, packet, out);
             if let Some(copy) = copy {
                 bridge.snooping.count(&bridge.snooping.own, &heard, 1);
                 bridge.pass_up(cx, own, (dst, lane), copy, out);
@@ -458,13 +451,13 @@ impl Bridge {
     }
 
     /// Returns who gets a frame to a group; `None` means that it is flooded.
-    fn listeners(
-        &self,
-        cx: &Cx<'_>,
+    fn audience<'g>(
+        &'g self,
+        cx: &Cx<'g>,
         (dst, lane): (Mac, Lane),
         heard: &Heard,
         packet: &Packet,
-    ) -> Option<Listeners> {
+    ) -> Option<Audience<'g>> {
         if dst[0] & 1 == 0 || dst == BROADCAST || !self.snooping.on.load(Relaxed) {
             return None;
         }
@@ -475,7 +468,7 @@ impl Bridge {
             _ => To::Mac(dst),
         };
         self.snooping
-            .listeners(cx.guard, (lane.vid(), group), heard, cx.now)
+            .audience(cx.guard, (lane.vid(), group), heard, cx.now)
     }
 
     /// Sends a frame by the ports with members or routers (`br_multicast_flood`).
@@ -484,12 +477,12 @@ impl Bridge {
         cx: &mut Cx<'_>,
         from: Option<&Port>,
         what: (Lane, &Heard),
-        numbers: &[u16],
+        audience: &Audience<'_>,
         packet: Packet,
         out: &mut Out,
     ) {
         let ports = self.ports.load(cx.guard);
-        let targets = numbers.iter().filter_map(|number| ports.numbered(*number));
+        let targets = audience.ports().filter_map(|number| ports.numbered(number));
         self.spread(cx, from, what, targets, packet, out);
     }
 
@@ -551,9 +544,9 @@ impl Bridge {
                         continue;
                     }
                 }
-                if let Some(listeners) = self.listeners(cx, (dst, lane), &heard, &packet) {
+                if let Some(audience) = self.audience(cx, (dst, lane), &heard, &packet) {
                     let what = (lane, &heard);
-                    self.deliver(cx, None, what, &listeners.ports, packet, &mut out);
+                    self.deliver(cx, None, what, &audience, packet, &mut out);
                     continue;
                 }
             }

@@ -22,7 +22,7 @@ mod shared;
 mod wire;
 
 pub use run::check;
-pub use shared::{Counts, Shared};
+pub use shared::{Audience, Counts, Shared};
 pub use wire::{change, check_dump, messages};
 
 use std::collections::BTreeMap;

@@ -32,6 +32,23 @@ impl Counts {
     }
 }
 
+/// Who gets a frame to a group.
+pub struct Audience<'g> {
+    members: &'g [u16],
+    routers: &'g [u16],
+    /// The host does.
+    pub host: bool,
+}
+
+impl Audience<'_> {
+    /// Returns the numbers of the ports, each once.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        let routers = self.routers.iter();
+        let others = routers.filter(|number| !self.members.contains(number));
+        self.members.iter().chain(others).copied()
+    }
+}
+
 /// What the data path reads.
 pub struct Shared {
     /// `MCAST_SNOOPING`
@@ -97,14 +114,14 @@ impl Shared {
         }
     }
 
-    /// Returns the ports that get a frame to a group, and whether the host does; `None` means that it is flooded.
-    pub fn listeners(
-        &self,
-        guard: &Guard,
+    /// Returns who gets a frame to a group; `None` means that it is flooded.
+    pub fn audience<'g>(
+        &'g self,
+        guard: &'g Guard,
         (vid, group): (u16, Group),
         heard: &Heard,
         now: u64,
-    ) -> Option<Listeners> {
+    ) -> Option<Audience<'g>> {
         if !self.on.load(Relaxed) {
             return None;
         }
@@ -124,12 +141,9 @@ impl Shared {
         }
         // Linux takes the IPv4 routers for what is not IPv6.
         let routers = self.routers[family.unwrap_or(Family::V4) as usize].load(guard);
-        let mut ports = listed.map_or_else(Vec::new, |listed| listed.ports.clone());
-        let missing = routers.iter().filter(|number| !ports.contains(number));
-        let missing: Vec<u16> = missing.copied().collect();
-        ports.extend(missing);
-        Some(Listeners {
-            ports,
+        Some(Audience {
+            members: listed.map_or(&[], |listed| &listed.ports),
+            routers,
             host: listed.is_some_and(|listed| listed.host) || self.is_router(family, now),
         })
     }
