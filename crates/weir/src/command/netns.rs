@@ -264,6 +264,7 @@ fn del(args: &NetnsDel) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     // A directory may hide names while others are removed from it.
+    let mut before = Vec::new();
     loop {
         let mut some = Vec::new();
         each_name(socket, |name| {
@@ -274,12 +275,13 @@ fn del(args: &NetnsDel) -> Result<ExitCode, String> {
             return Ok(ExitCode::SUCCESS);
         }
         let done = in_requests(socket, "del", &some);
-        // Another program may delete the same ones.
+        // Another program may delete the same ones. Names that stay are not the stack's.
         if let Err(error) = done
-            && !error.starts_with("there is no namespace")
+            && (some == before || !error.starts_with("there is no namespace"))
         {
             return Err(error);
         }
+        before = some;
     }
 }
 
