@@ -10,6 +10,7 @@
 //! epoch is set once from the first captured packet and is zero if there is none.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_sync::order::{self, Mutex};
@@ -96,7 +97,8 @@ impl Clock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerId {
     time: u64,
-    seq: u64,
+    /// Not 0, so that no timer needs no further word.
+    seq: NonZeroU64,
 }
 
 impl TimerId {
@@ -122,7 +124,7 @@ struct Armed<T> {
 
 struct Queue<T> {
     armed: BTreeMap<TimerId, Armed<T>>,
-    next_seq: u64,
+    last_seq: u64,
     packets: usize,
 }
 
@@ -137,7 +139,7 @@ impl<T> Default for Timers<T> {
         Self {
             queue: Mutex::new(Queue {
                 armed: BTreeMap::new(),
-                next_seq: 0,
+                last_seq: 0,
                 packets: 0,
             }),
         }
@@ -152,11 +154,9 @@ impl<T> Timers<T> {
     /// Arms a timer for `time`. Timers with the same time fire in the order they were armed.
     pub fn arm(&self, time: u64, holds: Holds, what: T) -> TimerId {
         let mut queue = self.queue();
-        let id = TimerId {
-            time,
-            seq: queue.next_seq,
-        };
-        queue.next_seq += 1;
+        queue.last_seq += 1;
+        let seq = NonZeroU64::new(queue.last_seq).unwrap_or(NonZeroU64::MAX);
+        let id = TimerId { time, seq };
         queue.packets += usize::from(holds == Holds::Packet);
         queue.armed.insert(id, Armed { holds, what });
         id

@@ -345,8 +345,8 @@ pub struct Device {
     queues: (u32, u32),
     /// How many of them are in use, transmit first.
     used_queues: [AtomicU32; 2],
-    /// Per-transmit-queue state.
-    pub tx: Box<[TxQueue]>,
+    /// The state of the transmit queues, once something has needed it.
+    tx: OnceLock<Box<[TxQueue]>>,
     /// The random generator for traffic control, seeded on first use.
     random: OnceLock<SharedGenerator>,
 }
@@ -444,7 +444,7 @@ impl Device {
             tc: weir_tc::DeviceTc::new(domain),
             queues: new.queues,
             used_queues: [new.queues.0.into(), new.queues.1.into()],
-            tx: (0..new.queues.0).map(|_| TxQueue::default()).collect(),
+            tx: OnceLock::new(),
             random: OnceLock::new(),
         }
     }
@@ -452,10 +452,23 @@ impl Device {
     /// Returns the cost of transmits on a queue, summed over the CPUs, for the time it was
     /// measured.
     pub fn transmit_counts(&self, queue: usize) -> measure::Totals {
-        let counts = self.tx.get(queue).and_then(|tx| tx.counts.get());
+        let tx = self.tx_made().get(queue);
+        let counts = tx.and_then(|tx| tx.counts.get());
         counts.map_or_else(Default::default, |counts| {
             measure::Totals::of(counts.iter().map(|(_, counts)| counts))
         })
+    }
+
+    /// Returns the state of a transmit queue, or `None` if the device has no such queue.
+    #[inline]
+    pub fn tx(&self, queue: u16) -> Option<&TxQueue> {
+        let make = || (0..self.queues.0).map(|_| TxQueue::default()).collect();
+        self.tx.get_or_init(make).get(usize::from(queue))
+    }
+
+    /// Returns the state of the transmit queues, or nothing as long as nobody has asked for one.
+    pub fn tx_made(&self) -> &[TxQueue] {
+        self.tx.get().map_or(&[], |queues| queues)
     }
 
     /// Locks the names.

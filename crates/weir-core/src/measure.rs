@@ -100,7 +100,7 @@ fn counts<'d>(cx: &Cx<'_>, device: &'d Device, queue: u16) -> Option<&'d Counts>
     if !cx.stack.is_transmit_measured() {
         return None;
     }
-    let tx = device.tx.get(usize::from(queue))?;
+    let tx = device.tx(queue)?;
     let counts = tx.counts.get_or_init(|| Box::new(PerCpu::new()));
     Some(counts.get(cx.state.id))
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use weir_sync::hash::RcuHash;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard};
-use weir_sync::small_map::SmallMap;
+use weir_sync::small_map::{SmallMap, SmallTable};
 
 use crate::conf::{Conf, Core};
 use crate::device::{Device, Mac};
@@ -35,7 +35,7 @@ pub struct Links {
     /// The devices by index, in the order dumps report them.
     pub by_index: SmallMap<u32, Arc<Device>>,
     /// The devices by name and by alternative name.
-    pub by_name: SmallMap<String, Arc<Device>>,
+    pub by_name: SmallTable<String, Arc<Device>>,
     /// The change counter for `NLM_F_DUMP_INTR`.
     pub generation: u32,
     last_index: u32,

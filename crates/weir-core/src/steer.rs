@@ -33,6 +33,7 @@ use weir_sync::handover::{Flows, Handover};
 use weir_sync::list::Entry;
 use weir_sync::order::{self, Mutex};
 use weir_sync::primitive::CachePadded;
+use weir_sync::rare::Rare;
 use weir_sync::rcu::{Domain, PublishedOption};
 use weir_tc::qdisc::packet_hash;
 
@@ -335,7 +336,7 @@ pub struct Steering {
     /// The generation of the maps in force, or 0 for none.
     on: AtomicU32,
     maps: PublishedOption<Maps>,
-    settings: Mutex<Settings, order::Steering>,
+    settings: Mutex<Rare<Settings>, order::Steering>,
 }
 
 impl Steering {
@@ -346,7 +347,7 @@ impl Steering {
             able: softnet.able && kind != "vlan",
             on: AtomicU32::new(0),
             maps: PublishedOption::new(domain, None),
-            settings: Mutex::new(Settings::default()),
+            settings: Mutex::default(),
         }
     }
 
@@ -359,7 +360,9 @@ impl Steering {
     /// Returns `rps_cpus` of a receive queue.
     pub fn cpus(&self, queue: u16) -> BTreeSet<usize> {
         let settings = self.settings.lock();
-        let queue = settings.queues.get(&queue);
+        let queue = settings
+            .get()
+            .and_then(|settings| settings.queues.get(&queue));
         queue.map(|queue| queue.cpus.clone()).unwrap_or_default()
     }
 
@@ -388,7 +391,10 @@ impl Steering {
     /// Returns `rps_flow_cnt` of a receive queue.
     pub fn flow_count(&self, queue: u16) -> u32 {
         let settings = self.settings.lock();
-        settings.queues.get(&queue).map_or(0, |queue| queue.count)
+        let queue = settings
+            .get()
+            .and_then(|settings| settings.queues.get(&queue));
+        queue.map_or(0, |queue| queue.count)
     }
 
     /// Sets `rps_flow_cnt` of a receive queue, rounded up to a power of two
@@ -416,12 +422,15 @@ impl Steering {
     /// Returns `xps_rxqs` of a transmit queue.
     pub fn receivers(&self, queue: u16) -> BTreeSet<usize> {
         let settings = self.settings.lock();
-        settings.receivers.get(&queue).cloned().unwrap_or_default()
+        let receivers = settings.get().map(|settings| &settings.receivers);
+        let receivers = receivers.and_then(|receivers| receivers.get(&queue));
+        receivers.cloned().unwrap_or_default()
     }
 
     /// Sets `xps_rxqs` of a transmit queue. Only packets of sockets could follow it.
     pub fn set_receivers(&self, queue: u16, receivers: BTreeSet<usize>) {
-        self.settings.lock().receivers.insert(queue, receivers);
+        let mut settings = self.settings.lock();
+        settings.change().receivers.insert(queue, receivers);
     }
 
     /// Changes the settings and has packets follow them.
@@ -429,11 +438,11 @@ impl Steering {
         let floor = Arc::default();
         {
             let mut settings = self.settings.lock();
-            change(&mut settings);
+            let settings = settings.change();
+            change(settings);
             if !self.able {
                 return;
             }
-            let settings = &mut *settings;
             let used = |queue: &Queue| !queue.cpus.is_empty() || queue.count > 0;
             let ending = !settings.queues.values().any(used);
             let fresh = self.on.load(Relaxed) == 0;

@@ -17,6 +17,7 @@
 //! | [`order`] | the lock order as a table of classes, and mutexes that check it in debug builds |
 //! | [`percpu`] | binding of threads to stack CPUs; per-CPU data and counters, allocated on first use |
 //! | [`sieve`] | a Bloom filter in front of a set: rejects most absent keys without a lookup |
+//! | [`rare`] | state that nearly every object lacks, of one word until it is first changed |
 //! | [`slab`] | an allocator for objects of one type, with bulk operations |
 //! | [`small_map`] | a sorted map that is a list while it is small |
 //! | [`spin`] | a spinlock that counts acquisitions, contention and wait time |
@@ -50,6 +51,7 @@ pub mod models;
 pub mod order;
 pub mod percpu;
 pub mod primitive;
+pub mod rare;
 pub mod rcu;
 pub mod sieve;
 pub mod slab;

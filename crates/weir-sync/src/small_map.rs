@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A sorted map for tables that are small in nearly every namespace and device, and large in a few.
+//! Maps for tables that are small in nearly every namespace and device, and large in a few.
 //!
 //! A `BTreeMap` allocates a node for eleven entries with the first one. Up to eight entries, a [`SmallMap`]
-//! is a sorted list that allocates what it holds; beyond that it is a `BTreeMap`.
+//! is a sorted list that allocates what it holds; beyond that it is a `BTreeMap`. A [`SmallTable`] has no order: its
+//! large form is a hash table, which a key of text needs, since each comparison of a search reads memory elsewhere.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hash};
 use std::ops::Bound;
+
+use crate::hash::FoldHasher;
 
 /// The number of entries up to which a map is a list.
 const FEW: usize = 8;
@@ -26,6 +30,80 @@ enum Form<K, V> {
 impl<K, V> Default for SmallMap<K, V> {
     fn default() -> Self {
         Self(Form::Few(Vec::new()))
+    }
+}
+
+/// A map without an order; see the module documentation.
+#[derive(Debug)]
+pub struct SmallTable<K, V>(TableForm<K, V>);
+
+#[derive(Debug)]
+enum TableForm<K, V> {
+    /// In ascending order of the keys.
+    Few(Vec<(K, V)>),
+    /// It stays a hash table when it becomes small again.
+    Many(HashMap<K, V, BuildHasherDefault<FoldHasher>>),
+}
+
+impl<K, V> Default for SmallTable<K, V> {
+    fn default() -> Self {
+        Self(TableForm::Few(Vec::new()))
+    }
+}
+
+impl<K: Ord + Hash, V> SmallTable<K, V> {
+    /// Returns the value of a key.
+    pub fn get<Q>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+        Q: Ord + Hash + ?Sized,
+    {
+        match &self.0 {
+            TableForm::Few(list) => place(list, key).ok().map(|at| &list[at].1),
+            TableForm::Many(table) => table.get(key),
+        }
+    }
+
+    /// Returns whether the map has a key.
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Ord + Hash + ?Sized,
+    {
+        self.get(key).is_some()
+    }
+
+    /// Inserts a value. Returns the value that the key had.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let list = match &mut self.0 {
+            TableForm::Many(table) => return table.insert(key, value),
+            TableForm::Few(list) => list,
+        };
+        let at = match place(list, &key) {
+            Ok(at) => return Some(std::mem::replace(&mut list[at].1, value)),
+            Err(at) => at,
+        };
+        if list.len() < FEW {
+            list.reserve_exact(1);
+            list.insert(at, (key, value));
+        } else {
+            let mut table: HashMap<_, _, _> = std::mem::take(list).into_iter().collect();
+            table.insert(key, value);
+            self.0 = TableForm::Many(table);
+        }
+        None
+    }
+
+    /// Removes a key. Returns its value.
+    pub fn remove<Q>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Ord + Hash + ?Sized,
+    {
+        match &mut self.0 {
+            TableForm::Few(list) => place(list, key).ok().map(|at| list.remove(at).1),
+            TableForm::Many(table) => table.remove(key),
+        }
     }
 }
 
@@ -185,6 +263,24 @@ impl<K: Ord, V> SmallMap<K, V> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(crate::cases(256))]
+        #[test]
+        fn a_table_equals_a_tree(ops in prop::collection::vec((0..3_u8, 0..40_u32, any::<u16>()), 0..200)) {
+            let mut table = SmallTable::default();
+            let mut tree = BTreeMap::new();
+            for (op, key, value) in ops {
+                let key = key.to_string();
+                match op {
+                    0 => prop_assert_eq!(table.remove(key.as_str()), tree.remove(&key)),
+                    _ => prop_assert_eq!(table.insert(key.clone(), value), tree.insert(key.clone(), value)),
+                }
+                prop_assert_eq!(table.get(key.as_str()), tree.get(&key));
+                prop_assert_eq!(table.contains_key("7"), tree.contains_key("7"));
+            }
+        }
+    }
 
     proptest! {
         #![proptest_config(crate::cases(256))]

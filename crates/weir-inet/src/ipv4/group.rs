@@ -11,6 +11,7 @@ use std::net::Ipv4Addr;
 use weir_netlink::ifla::arphrd;
 use weir_packet::header::ethernet::multicast_v4;
 use weir_sync::order::{self, Mutex, MutexGuard};
+use weir_sync::rare::Rare;
 
 use super::igmp::{Querier, Reports};
 use crate::clock::TimerId;
@@ -57,7 +58,16 @@ pub struct Shown {
 pub(super) struct State {
     /// The memberships, oldest first. Linux's list begins with the newest.
     pub list: Vec<Group>,
-    pub reports: Reports,
+    pub reports: Rare<Reports>,
+}
+
+impl State {
+    /// Forgets that a group was left.
+    fn forget_leave(&mut self, address: Ipv4Addr) {
+        if let Some(reports) = self.reports.made() {
+            reports.forget_leave(address);
+        }
+    }
 }
 
 /// The groups of a device.
@@ -116,7 +126,7 @@ impl Groups {
         });
         self.sketch
             .set(state.list.iter().map(|group| group.address));
-        state.reports.forget_leave(address);
+        state.forget_leave(address);
         let at = state.list.len() - 1;
         added(site, &mut state, at);
     }
@@ -149,7 +159,7 @@ impl Groups {
         for at in (0..state.list.len()).rev() {
             if let Some(group) = state.list.get(at) {
                 let address = group.address;
-                state.reports.forget_leave(address);
+                state.forget_leave(address);
             }
             added(site, &mut state, at);
         }
@@ -163,7 +173,9 @@ impl Groups {
             for group in list.iter_mut().rev() {
                 dropped(site, reports, group);
             }
-            reports.stop(site);
+            if let Some(reports) = reports.made() {
+                reports.stop(site);
+            }
         }
         self.leave(site, ALL_HOSTS);
     }
@@ -172,7 +184,9 @@ impl Groups {
     pub fn end(&self, site: &Site<'_>) {
         self.down(site);
         let mut state = self.lock();
-        state.reports.stop(site);
+        if let Some(reports) = state.reports.made() {
+            reports.stop(site);
+        }
         *state = State::default();
         self.sketch.set(std::iter::empty::<Ipv4Addr>());
     }
@@ -193,7 +207,7 @@ fn added(site: &Site<'_>, state: &mut State, at: usize) {
 }
 
 /// Has the device no longer accept a group and reports that (`igmp_group_dropped`).
-fn dropped(site: &Site<'_>, reports: &mut Reports, group: &mut Group) {
+fn dropped(site: &Site<'_>, reports: &mut Rare<Reports>, group: &mut Group) {
     let device = site.device;
     if std::mem::replace(&mut group.loaded, false) && device.link.hardware_type() == arphrd::ETHER {
         let mac = multicast_v4(group.address.octets());

@@ -23,6 +23,7 @@ use weir_packet::checksum::{checksum, verify};
 use weir_packet::header::ETH_P_IP;
 use weir_packet::header::ipv4::{IP_DF, fill_check};
 use weir_packet::{Batch, DropReason, Flags, Packet, PacketType};
+use weir_sync::rare::Rare;
 
 use super::group::{ALL_HOSTS, State};
 use super::select::select_address;
@@ -227,6 +228,7 @@ pub(super) fn joined(site: &Site<'_>, state: &mut State, at: usize) {
         .get_mut(at)
         .filter(|group| is_reported(site, group.address));
     let Some(group) = wanted else { return };
+    let reports = reports.change();
     group.unsolicited = robustness(site);
     if version_of(site) == 3 {
         group.changes = robustness(site);
@@ -239,12 +241,18 @@ pub(super) fn joined(site: &Site<'_>, state: &mut State, at: usize) {
 }
 
 /// Reports that a group was left (`__igmp_group_dropped`).
-pub(super) fn left(site: &Site<'_>, reports: &mut Reports, address: Ipv4Addr, reported: bool) {
+pub(super) fn left(
+    site: &Site<'_>,
+    reports: &mut Rare<Reports>,
+    address: Ipv4Addr,
+    reported: bool,
+) {
     if !is_reported(site, address) {
         return;
     }
     match version_of(site) {
         3 => {
+            let reports = reports.change();
             reports.left.push((address, robustness(site)));
             reports.changed(site);
         }
@@ -271,7 +279,7 @@ fn report_one(cx: &mut Cx<'_>, device: &Arc<Device>, address: Ipv4Addr) {
         }
         group.unsolicited = group.unsolicited.saturating_sub(1);
         if group.unsolicited != 0 {
-            group.timer = Some(reports.arm_one(&site, interval(&site), address));
+            group.timer = Some(reports.change().arm_one(&site, interval(&site), address));
         }
         group.reported = true;
     }
@@ -317,6 +325,7 @@ fn report_changes(cx: &mut Cx<'_>, device: &Arc<Device>) {
     {
         let mut state = device.ipv4().groups.lock();
         let State { list, reports } = &mut *state;
+        let reports = reports.change();
         if reports.timer.take().is_none() {
             return;
         }
@@ -414,10 +423,12 @@ fn asked(site: &Site<'_>, code: u8, mut group: Ipv4Addr, message: &[u8]) -> Resu
             querier.saw(site, 2);
         }
         let mut state = groups.lock();
-        state.reports.changes = 0;
-        state.reports.left.clear();
-        if let Some(timer) = state.reports.timer.take() {
-            site.stack.timers.cancel(timer);
+        if let Some(reports) = state.reports.made() {
+            reports.changes = 0;
+            reports.left.clear();
+            if let Some(timer) = reports.timer.take() {
+                site.stack.timers.cancel(timer);
+            }
         }
         drop(state);
     } else if version == 1 {
@@ -452,7 +463,7 @@ fn asked(site: &Site<'_>, code: u8, mut group: Ipv4Addr, message: &[u8]) -> Resu
 /// Arms the timer of the answer to a general query (`igmp_gq_start_timer`).
 fn answer_all(site: &Site<'_>, most: u64) {
     let mut state = site.device.ipv4().groups.lock();
-    let reports = &mut state.reports;
+    let reports = state.reports.change();
     let delay = reports.chance.below(site, CHANCE, most.max(TICK)) + 2 * TICK;
     let time = site.stack.clock.now() + delay;
     if reports.general.is_some_and(|timer| timer.time() <= time) {
@@ -468,6 +479,7 @@ fn answer_all(site: &Site<'_>, most: u64) {
 fn answer_each(site: &Site<'_>, asked: Ipv4Addr, most: u64) {
     let mut state = site.device.ipv4().groups.lock();
     let State { list, reports } = &mut *state;
+    let reports = reports.change();
     let now = site.stack.clock.now();
     for group in list.iter_mut().rev() {
         if !(asked.is_unspecified() || asked == group.address) || !is_answered(site, group.address)
@@ -492,7 +504,7 @@ fn report_all(cx: &mut Cx<'_>, device: &Arc<Device>) {
     let mut records = Vec::new();
     {
         let mut state = device.ipv4().groups.lock();
-        if state.reports.general.take().is_none() {
+        if state.reports.change().general.take().is_none() {
             return;
         }
         let groups = state.list.iter().rev().map(|group| group.address);

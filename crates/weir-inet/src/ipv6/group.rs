@@ -12,6 +12,7 @@ use std::net::Ipv6Addr;
 use weir_netlink::ifla::arphrd;
 use weir_packet::header::ethernet::multicast_v6;
 use weir_sync::order::{self, Mutex, MutexGuard};
+use weir_sync::rare::Rare;
 
 use super::mld::{Querier, Reports};
 use crate::clock::TimerId;
@@ -112,7 +113,16 @@ pub struct Shown {
 pub(super) struct State {
     /// The memberships, oldest first. Linux's list begins with the newest.
     pub list: Vec<Group>,
-    pub reports: Reports,
+    pub reports: Rare<Reports>,
+}
+
+impl State {
+    /// Forgets that a group was left.
+    fn forget_leave(&mut self, address: Ipv6Addr) {
+        if let Some(reports) = self.reports.made() {
+            reports.forget_leave(address);
+        }
+    }
 }
 
 /// The groups of a device.
@@ -162,7 +172,7 @@ impl Groups {
         state.list.push(Group::new(address));
         self.sketch
             .set(state.list.iter().map(|group| group.address));
-        state.reports.forget_leave(address);
+        state.forget_leave(address);
         let at = state.list.len() - 1;
         added(site, &mut state, at);
     }
@@ -196,7 +206,7 @@ impl Groups {
         for at in (0..state.list.len()).rev() {
             if let Some(group) = state.list.get(at) {
                 let address = group.address;
-                state.reports.forget_leave(address);
+                state.forget_leave(address);
             }
             added(site, &mut state, at);
         }
@@ -209,7 +219,9 @@ impl Groups {
         for group in list.iter_mut().rev() {
             dropped(site, group);
         }
-        reports.stop(site);
+        if let Some(reports) = reports.made() {
+            reports.stop(site);
+        }
     }
 
     /// Leaves all groups, because IPv6 ends on the device (`ipv6_mc_destroy_dev`).

@@ -23,6 +23,7 @@ use weir_packet::header::Ipv6;
 use weir_packet::header::icmp::fill_check_v6;
 use weir_packet::header::ipv6::{IPPROTO_ICMPV6, NEXTHDR_HOP};
 use weir_packet::{Packet, PacketType};
+use weir_sync::rare::Rare;
 
 use super::group::{ALL_ROUTERS, Group, State};
 use super::nd::Outgoing;
@@ -207,6 +208,7 @@ pub(super) fn joined(site: &Site<'_>, state: &mut State, at: usize) {
     let Some(group) = list.get_mut(at).filter(|_| site.stack.config.link_chatter) else {
         return;
     };
+    let reports = reports.change();
     if !is_v1(site) {
         group.changes = robustness(site);
         return reports.changed(site);
@@ -224,13 +226,13 @@ pub(super) fn joined(site: &Site<'_>, state: &mut State, at: usize) {
 }
 
 /// Reports that a group was left (`igmp6_leave_group`).
-pub(super) fn left(site: &Site<'_>, reports: &mut Reports, group: &Group) {
+pub(super) fn left(site: &Site<'_>, reports: &mut Rare<Reports>, group: &Group) {
     if !site.stack.config.link_chatter {
         return;
     }
     let address = group.address;
     if !is_v1(site) {
-        let changes = robustness(site);
+        let (changes, reports) = (robustness(site), reports.change());
         reports.left.push((address, changes));
         return reports.changed(site);
     }
@@ -245,7 +247,7 @@ pub(super) fn left(site: &Site<'_>, reports: &mut Reports, group: &Group) {
 /// (`ipv6_mc_dad_complete`).
 pub(super) fn has_source(site: &Site<'_>) {
     let mut state = site.device.ipv6().groups.lock();
-    let reports = &mut state.reports;
+    let reports = state.reports.change();
     reports.initial = robustness(site);
     let next = chatter::after(site, 0, report_all);
     if let Some(timer) = reports.initial_timer.replace(next) {
@@ -280,6 +282,7 @@ fn report_changes(cx: &mut Cx<'_>, device: &Arc<Device>) {
     {
         let mut state = device.ipv6().groups.lock();
         let State { list, reports } = &mut *state;
+        let reports = reports.change();
         if reports.changes_timer.take().is_none() {
             return;
         }
@@ -308,6 +311,7 @@ fn report_all(cx: &mut Cx<'_>, device: &Arc<Device>) {
     {
         let mut state = device.ipv6().groups.lock();
         let State { list, reports } = &mut *state;
+        let reports = reports.change();
         if reports.initial_timer.take().is_none() {
             return;
         }
@@ -400,12 +404,13 @@ fn asked(site: &Site<'_>, group: Ipv6Addr, message: &[u8]) {
             querier.saw_old(site.stack.clock.now());
         }
         let mut state = groups.lock();
-        let reports = &mut state.reports;
-        reports.changes = 0;
-        reports.left.clear();
-        let timers = [reports.changes_timer.take(), reports.general.take()];
-        for timer in timers.into_iter().flatten() {
-            site.stack.timers.cancel(timer);
+        if let Some(reports) = state.reports.made() {
+            reports.changes = 0;
+            reports.left.clear();
+            let timers = [reports.changes_timer.take(), reports.general.take()];
+            for timer in timers.into_iter().flatten() {
+                site.stack.timers.cancel(timer);
+            }
         }
         drop(state);
         let code = if is_old { code } else { code.min(COMPATIBLE) };
@@ -439,7 +444,7 @@ fn asked(site: &Site<'_>, group: Ipv6Addr, message: &[u8]) {
         answer_each(site, group, most);
     } else if sources == [0, 0] {
         let mut state = groups.lock();
-        let reports = &mut state.reports;
+        let reports = state.reports.change();
         let delay = reports.chance.below(site, CHANCE, most) + 2 * TICK;
         let next = chatter::after(site, delay, answer_all);
         if let Some(timer) = reports.general.replace(next) {
@@ -452,6 +457,7 @@ fn asked(site: &Site<'_>, group: Ipv6Addr, message: &[u8]) {
 fn answer_each(site: &Site<'_>, asked: Ipv6Addr, most: u64) {
     let mut state = site.device.ipv6().groups.lock();
     let State { list, reports } = &mut *state;
+    let reports = reports.change();
     let now = site.stack.clock.now();
     for group in list.iter_mut().rev().filter(|group| !group.is_silent()) {
         let address = group.address;
@@ -473,7 +479,7 @@ fn answer_all(cx: &mut Cx<'_>, device: &Arc<Device>) {
     let mut records = Vec::new();
     {
         let mut state = device.ipv6().groups.lock();
-        if state.reports.general.take().is_none() {
+        if state.reports.change().general.take().is_none() {
             return;
         }
         let groups = state.list.iter().rev().filter(|group| !group.is_silent());

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use weir_packet::header::icmp::fill_check_v6;
 use weir_packet::header::ndisc::{ND_OPT_SOURCE_LL_ADDR, NDISC_ROUTER_SOLICITATION};
 use weir_sync::order::{self, Mutex};
+use weir_sync::rare::Rare;
 
 use super::group::ALL_ROUTERS;
 use super::ra::accepts;
@@ -41,7 +42,7 @@ struct State {
 /// The solicitations of a device.
 #[derive(Debug, Default)]
 pub struct Solicitations {
-    state: Mutex<State, order::Groups>,
+    state: Mutex<Rare<State>, order::Groups>,
 }
 
 impl Solicitations {
@@ -52,6 +53,7 @@ impl Solicitations {
             return;
         }
         let mut state = self.state.lock();
+        let state = state.change();
         state.sent = 0;
         let next = chatter::after(site, 0, next);
         if let Some(timer) = state.timer.replace(next) {
@@ -66,7 +68,8 @@ impl Solicitations {
 
     /// Ends the search, because the device went down (`addrconf_del_rs_timer`).
     pub(super) fn stop(&self, site: &Site<'_>) {
-        if let Some(timer) = self.state.lock().timer.take() {
+        let mut state = self.state.lock();
+        if let Some(timer) = state.made().and_then(|state| state.timer.take()) {
             site.stack.timers.cancel(timer);
         }
     }
@@ -112,6 +115,7 @@ fn next(cx: &mut Cx<'_>, device: &Arc<Device>) {
     let source = link_local_of(device, cx.guard);
     {
         let mut state = device.ipv6().solicitations.state.lock();
+        let state = state.change();
         if state.timer.take().is_none()
             || !device.ipv6().addresses.is_ready()
             || !accepts(device)

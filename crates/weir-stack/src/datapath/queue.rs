@@ -105,7 +105,7 @@ fn enqueue_at(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, mut batch: Batc
 /// Restarts a transmit queue whose device has room again; its qdisc runs on any CPU
 /// (`netif_tx_wake_queue`). May be called from any thread.
 pub fn wake_queue(stack: &Shared, device: &Device, queue: u16) {
-    let tx = device.tx.get(usize::from(queue));
+    let tx = device.tx(queue);
     if tx.is_some_and(|tx| tx.gate.wake()) {
         schedule(stack, device.key, queue);
     }
@@ -115,7 +115,7 @@ pub fn wake_queue(stack: &Shared, device: &Device, queue: u16) {
 /// [`completes`](crate::link::Wire::completes) (`netdev_tx_completed_queue`). May be called from
 /// any thread, but not concurrently for the same queue.
 pub fn completed(stack: &Shared, device: &Device, queue: u16, octets: u32) {
-    let (tx, now) = (device.tx.get(usize::from(queue)), stack.clock.now());
+    let (tx, now) = (device.tx(queue), stack.clock.now());
     if tx.is_some_and(|tx| tx.gate.completed(octets, now)) {
         schedule(stack, device.key, queue);
     }
@@ -123,8 +123,10 @@ pub fn completed(stack: &Shared, device: &Device, queue: u16, octets: u32) {
 
 /// Restarts all transmit queues of a device, with room and nothing in flight.
 pub fn restart(stack: &Shared, device: &Device) {
-    for (queue, tx) in (0..).zip(&device.tx) {
-        tx.gate.reset(stack.clock.now());
+    for queue in 0..device.tx_queues() as u16 {
+        if let Some(tx) = device.tx(queue) {
+            tx.gate.reset(stack.clock.now());
+        }
         schedule(stack, device.key, queue);
     }
 }
@@ -149,6 +151,11 @@ pub fn run_queue(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16) {
 
 /// Arms the timers of all queues after their qdiscs have changed.
 pub fn rearm_all(stack: &Shared, device: &Device, guard: &Guard) {
+    // Without a qdisc there is no timer to arm, and without state none to cancel: a thread that is about to arm one has
+    // made the state before it asks the old qdisc under its lock, which the thread that replaced it has held since.
+    if !device.tc.has_queue() && device.tx_made().is_empty() {
+        return;
+    }
     for queue in 0..device.tx_queues() {
         rearm(stack, device, guard, queue as u16);
     }
@@ -158,7 +165,7 @@ pub fn rearm_all(stack: &Shared, device: &Device, guard: &Guard) {
 /// previous timer. Reads that time under the lock, so that no other thread arms the timer
 /// meanwhile: the qdisc may have been replaced a moment ago.
 fn rearm(stack: &Shared, device: &Device, guard: &Guard, queue: u16) {
-    let Some(tx) = device.tx.get(usize::from(queue)) else {
+    let Some(tx) = device.tx(queue) else {
         return;
     };
     let mut armed = tx.watchdog.lock();
@@ -172,7 +179,7 @@ fn rearm(stack: &Shared, device: &Device, guard: &Guard, queue: u16) {
     let key = device.key;
     let job = move |cx: &mut Cx<'_>| {
         if let Some(device) = cx.device(key) {
-            if let Some(tx) = device.tx.get(usize::from(queue)) {
+            if let Some(tx) = device.tx(queue) {
                 *tx.watchdog.lock() = None;
             }
             run_queue(cx, device, queue);
@@ -207,7 +214,7 @@ fn work(
     let several = device.tx_queues() > 1 && device.tc.roots(cx.guard) == 1;
     let own = (!several).then_some(queue);
     let room = |of: Option<u16>| {
-        let tx = of.or(own).and_then(|of| device.tx.get(usize::from(of)));
+        let tx = of.or(own).and_then(|of| device.tx(of));
         match tx.map_or(Some(u32::MAX), |tx| tx.gate.room(limited)) {
             _ if !device.is_up() || device.lacks_carrier() => Room::Down,
             Some(octets) => Room::Octets(octets),

@@ -72,7 +72,7 @@ fn goes(cx: &Cx<'_>, device: &Device, frames: &[Packet]) {
 /// Passes frames to a wire in order until one of its queues is full. Returns the rest.
 fn onto(cx: &mut Cx<'_>, device: &Arc<Device>, wire: &dyn Wire, mut batch: Batch) -> Batch {
     while let Some(queue) = batch.first().map(|packet| packet.queue) {
-        let tx = device.tx.get(usize::from(queue));
+        let tx = device.tx(queue);
         // A qdisc that spans several queues does not know which of them its packets will use.
         let Some(tx) = tx.filter(|tx| tx.gate.room(wire.completes()).is_some()) else {
             return batch;
