@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use weir_netlink::Error;
+use weir_netlink::{Error, rtm};
 use weir_sync::rcu::Guard;
 
 use super::route::Event;
@@ -12,7 +12,7 @@ use super::rule::{Entry, Rule};
 use super::sync::Loss;
 use super::{Address, Events, Family, Fib, FibHost, RouteDevice};
 use crate::device::Device;
-use crate::layers::{self, Module, Site};
+use crate::layers::{self, Module, NamespaceEvent, Site};
 use crate::namespace::Namespace;
 use crate::parts::{Key, StackParts};
 use crate::settings::{HasIp, Ipv4Conf, Ipv6Conf, WithSettings};
@@ -28,6 +28,7 @@ static FIB: Key<Fib<Arc<Device>>, 1> = Key::new();
 pub static MODULE: Module = Module {
     namespace: Some(|parts, new| parts.fill(&FIB, Fib::new(new.domain))),
     device_event: Some(device_event),
+    namespace_event: Some(namespace_event),
     ..Module::NONE
 };
 
@@ -41,6 +42,17 @@ fn device_event(site: &Site<'_>, event: layers::Event) {
             rules_attach(ns, &site.device.name(), ifindex);
         }
         _ => {}
+    }
+}
+
+/// Forgets the routes of a namespace that ends as a whole, unless one of its sockets hears of each.
+fn namespace_event(_: &Stack, ns: &Arc<Namespace>, event: NamespaceEvent) {
+    let heard = [rtm::grp::IPV4_ROUTE, rtm::grp::IPV6_ROUTE]
+        .into_iter()
+        .any(|group| ns.subscribers.anybody(group));
+    if event == NamespaceEvent::Closing && !heard {
+        ns.fib().v4.forget();
+        ns.fib().v6.forget();
     }
 }
 

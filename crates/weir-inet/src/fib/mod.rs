@@ -169,6 +169,17 @@ struct Tables<K: Address, D: RouteDevice> {
     all: SmallMap<(u8, u32), Arc<Table<K, D>>>,
 }
 
+impl<K: Address, D: RouteDevice> Tables<K, D> {
+    fn none() -> Self {
+        Self {
+            local: None,
+            main: None,
+            default: None,
+            all: SmallMap::default(),
+        }
+    }
+}
+
 /// One address family of a [`Fib`].
 #[derive(Debug)]
 pub struct Family<K: Address, D: RouteDevice> {
@@ -219,14 +230,8 @@ impl<D: RouteDevice> Fib<D> {
 
 impl<K: Address, D: RouteDevice> Family<K, D> {
     fn new(domain: &Domain) -> Self {
-        let tables = Tables {
-            local: None,
-            main: None,
-            default: None,
-            all: SmallMap::default(),
-        };
         Self {
-            tables: Published::new(domain, tables),
+            tables: Published::new(domain, Tables::none()),
             making: Mutex::new(0),
             infos: Infos::default(),
             rules: Rules::new(domain),

@@ -44,6 +44,9 @@ type Same<D> = Vec<Weak<RouteInfo<D>>>;
 /// The place of infos with several hops. No device has this index.
 const SEVERAL: u32 = u32::MAX;
 
+/// The number of devices in the map at which to sweep first.
+const FIRST_SWEEP: usize = 4;
+
 /// The number of infos of a device up to which they are a list.
 const FEW: usize = 16;
 
@@ -153,7 +156,7 @@ fn device_of<D>(info: &RouteInfo<D>) -> u32 {
 impl<D> Default for Infos<D> {
     fn default() -> Self {
         Self {
-            known: Mutex::new((Known::default(), 4)),
+            known: Mutex::new((Known::default(), FIRST_SWEEP)),
         }
     }
 }
@@ -166,7 +169,7 @@ impl<D: RouteDevice> Infos<D> {
         let (known, limit) = &mut *lock;
         if known.len() >= *limit && !known.contains_key(&device) {
             known.retain(|_, infos| infos.sweep());
-            *limit = (known.len() * 2).max(4);
+            *limit = (known.len() * 2).max(FIRST_SWEEP);
         }
         let infos = known.or_default(device);
         // Don't share a dead one: it is about to be removed, even if readers still see it.
@@ -181,6 +184,11 @@ impl<D: RouteDevice> Infos<D> {
         let info = Arc::new(info);
         infos.add(&info);
         info
+    }
+
+    /// Forgets all infos, when the tables go.
+    pub(super) fn forget(&self) {
+        *self.known.lock() = (Known::default(), FIRST_SWEEP);
     }
 
     /// Calls `visit` for each info that a table has a route of, in arbitrary order.

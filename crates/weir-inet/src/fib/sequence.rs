@@ -9,8 +9,9 @@
 
 use std::sync::Arc;
 
-/// The largest number of elements or children of a node.
-const FAN: usize = 32;
+/// The largest number of elements or children of a node. More would make a list flatter, but each change copies a node
+/// of each level and counts references to everything in it.
+const FAN: usize = 8;
 
 /// An element of a [`Sequence`].
 pub(super) trait Element: Clone {
@@ -371,13 +372,13 @@ pub(super) mod tests {
             assert_eq!(list.find(device, |_| true), None);
             list = list.with(list.len(), Item(device, 1));
             assert_eq!(list.find(device, |_| true), Some(device as usize - 1));
-            assert!(STEPS.get() <= 10 * FAN, "{device}: {} steps", STEPS.get());
+            assert!(STEPS.get() <= 30 * FAN, "{device}: {} steps", STEPS.get());
         }
         for device in (1..40_000).rev() {
             STEPS.set(0);
             let at = list.find(device, |_| true).unwrap();
             list = list.without(at).unwrap();
-            assert!(STEPS.get() <= 8 * FAN, "{device}: {} steps", STEPS.get());
+            assert!(STEPS.get() <= 30 * FAN, "{device}: {} steps", STEPS.get());
         }
     }
 }

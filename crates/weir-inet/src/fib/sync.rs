@@ -13,7 +13,7 @@ use weir_netlink::rta;
 
 use super::route::{Alias, Event, Leaf, Route, RouteInfo, flag};
 use super::table::delivers;
-use super::{Address, Family, RouteDevice};
+use super::{Address, Family, RouteDevice, Tables};
 
 /// The event that made a device unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,12 +36,14 @@ impl Loss {
 }
 
 impl<K: Address, D: RouteDevice> Family<K, D> {
-    /// Removes all routes of the family's tables when the namespace ends, without notifications.
-    pub fn clear(&self) {
-        let guard = self.domain.pin();
-        for table in self.tables(&guard) {
-            table.flush(&guard, |_| true);
+    /// Forgets all tables with their routes at once, without notifications, when the namespace ends. They are freed
+    /// after a grace period. Events of devices then find nothing to remove.
+    pub fn forget(&self) {
+        {
+            let _alone = self.making.lock();
+            self.tables.replace(Tables::none());
         }
+        self.infos.forget();
         self.changed();
     }
 }
@@ -161,6 +163,16 @@ impl<D: RouteDevice> Family<u128, D> {
             });
             return;
         }
+        // Most devices that go away have gone down before.
+        let mut tables = Vec::new();
+        self.each_info_of(ifindex, |info| {
+            if by(info) && !tables.contains(&info.spec.table) {
+                tables.push(info.spec.table);
+            }
+        });
+        if tables.is_empty() {
+            return;
+        }
         let is_dead = |info: &Arc<RouteInfo<D>>| {
             by(info)
                 || info
@@ -168,7 +180,7 @@ impl<D: RouteDevice> Family<u128, D> {
                     .first()
                     .is_some_and(|hop| hop.flags() & flag::DEAD != 0)
         };
-        self.remove(events, Some(ifindex), |info, siblings| {
+        self.remove(events, Some((ifindex, &tables)), |info, siblings| {
             by(info) && (loss == Loss::Gone || siblings.iter().all(is_dead))
                 || (!siblings.is_empty() && is_dead(info) && siblings.iter().all(is_dead))
         });
@@ -209,17 +221,19 @@ impl<D: RouteDevice> Family<u128, D> {
     }
 
     /// Removes the routes for which `goes` returns true, given a route and its siblings, and adds
-    /// an event for each. If a device is given, routes that are not part of a multipath route go only
-    /// if they are through it.
+    /// an event for each. If a device is given, with the tables that have its routes, routes that are
+    /// not part of a multipath route go only if they are through it.
     fn remove(
         &self,
         events: &mut Vec<Event<u128, D>>,
-        device: Option<u32>,
+        by: Option<(u32, &[u32])>,
         goes: impl Fn(&Arc<RouteInfo<D>>, &[Arc<RouteInfo<D>>]) -> bool,
     ) {
         let guard = self.domain.pin();
         let before = events.len();
-        for table in self.tables(&guard) {
+        let device = by.map(|(device, _)| device);
+        let concerned = |id: u32| by.is_none_or(|(_, tables)| tables.contains(&id));
+        for table in self.tables(&guard).filter(|table| concerned(table.id)) {
             let mut prefixes = Vec::new();
             let mut look = |key: u128, len: u8, leaf: &Leaf<D>| {
                 if let (Some(device), Some(many)) = (device, leaf.many()) {
