@@ -67,6 +67,9 @@ impl Path {
     }
 }
 
+/// Hears of an event of a device.
+pub type HearDevice = fn(&Site<'_>, Event);
+
 /// Finds the devices that are deleted together with a device, or with the namespace.
 pub type Above = fn(&Namespace, Option<&Device>, &Guard) -> Vec<Arc<Device>>;
 
@@ -81,7 +84,7 @@ pub struct Module {
     /// The protocols that the module receives (`dev_add_pack`).
     pub packet_types: &'static [PacketType],
     /// Called for every event of a device (`register_netdevice_notifier`).
-    pub device_event: Option<fn(&Site<'_>, Event)>,
+    pub device_event: Option<HearDevice>,
     /// Called for every event of a namespace (`register_pernet_subsys`).
     pub namespace_event: Option<fn(&Stack, &Arc<Namespace>, NamespaceEvent)>,
     /// Finds the devices that depend on another: those of a namespace on top of a device, or all whose
@@ -153,10 +156,8 @@ impl<'a> Site<'a> {
 
     /// Notifies the modules of an event of the device, in their order (`call_netdevice_notifiers`).
     pub fn notify(&self, event: Event) {
-        for module in self.stack.layers.modules {
-            if let Some(hear) = module.device_event {
-                hear(self, event);
-            }
+        for hear in &self.stack.device_hearers {
+            hear(self, event);
         }
     }
 }

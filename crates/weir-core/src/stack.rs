@@ -23,7 +23,7 @@ use crate::clock::{Clock, Holds, TimerId, Timers};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey, Observer};
 use crate::drops::{DropCounters, DropObserver};
-use crate::layers::{Layers, NamespaceEvent, PROTOCOLS, PacketType};
+use crate::layers::{HearDevice, Layers, NamespaceEvent, PROTOCOLS, PacketType};
 use crate::namespace::{Global, Namespace, NsId, Slot};
 use crate::parts::StackParts;
 use crate::steer::Softnet;
@@ -108,6 +108,8 @@ pub struct Shared {
     pub layers: &'static Layers,
     /// The protocols of all modules, in their order.
     pub packet_types: Box<[PacketType]>,
+    /// The modules that hear of devices, in their order.
+    pub(crate) device_hearers: Box<[HearDevice]>,
     /// What modules have here.
     pub parts: StackParts,
     measuring: AtomicBool,
@@ -232,6 +234,11 @@ impl Stack {
             watching: Mutex::default(),
             layers,
             packet_types: types,
+            device_hearers: layers
+                .modules
+                .iter()
+                .filter_map(|m| m.device_event)
+                .collect(),
             parts,
             measuring: AtomicBool::new(false),
             namespaces: Mutex::default(),

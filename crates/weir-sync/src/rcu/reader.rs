@@ -190,10 +190,9 @@ impl Claim {
     #[cold]
     fn release(self) {
         let slot = self.slot();
-        slot.trail.set_name(None);
         // Another thread may get this one's token.
         slot.thread.store(0, Ordering::Relaxed);
-        self.slot().word.store(0, Ordering::Release);
+        slot.word.store(0, Ordering::Release);
         // SAFETY: gives back the count taken in `new`, and ends the claim.
         unsafe { Arc::decrement_strong_count(self.inner.as_ptr()) };
     }
@@ -209,6 +208,8 @@ fn pinned_word(inner: &Inner) -> u64 {
 /// It may move to another thread, and may be dropped while it has guards, which stay valid.
 pub struct Reader {
     claim: Claim,
+    /// The slot has the reader's name, which ends with the reader.
+    named: bool,
 }
 
 // SAFETY: a claim's word is changed only by atomic read-modify-writes, from any thread.
@@ -219,10 +220,11 @@ unsafe impl Sync for Reader {}
 impl Reader {
     pub(super) fn new(domain: &Domain, name: Option<&str>) -> Self {
         let claim = Claim::new(domain, || OWNED);
-        if name.is_some() {
+        let named = name.is_some();
+        if named {
             claim.slot().trail.set_name(name.map(Box::from));
         }
-        Self { claim }
+        Self { claim, named }
     }
 
     /// Starts a read section. Any thread may call it in any context; it never waits. Nests: inner
@@ -266,6 +268,9 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
+        if self.named {
+            self.claim.slot().trail.set_name(None);
+        }
         let word = self.claim.slot().word.fetch_and(!OWNED, Ordering::AcqRel);
         if word & COUNT == 0 {
             self.claim.release();
