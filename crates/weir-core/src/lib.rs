@@ -17,6 +17,7 @@ pub mod features;
 pub mod flow_limit;
 pub mod kind;
 pub mod layers;
+mod link_stats;
 pub mod measure;
 pub mod namespace;
 pub mod netdev;
