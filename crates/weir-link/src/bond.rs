@@ -8,12 +8,14 @@
 //! | [`slave`] | ports: enslave, release, `IFLA_BOND_SLAVE_*` |
 //! | [`active`] | the active port, failover, carrier |
 //! | [`transmit`] | the data path, hash policies |
-//! | [`monitor`] | the MII monitor |
+//! | [`monitor`] | the MII monitor, the timer of the monitors |
+//! | [`lacp`] | the mode 802.3ad |
 //!
 //! Rejected: the modes balance-tlb and balance-alb. `lp_interval` belongs to these and is kept.
 
 pub mod active;
 pub mod config;
+pub mod lacp;
 pub mod monitor;
 pub mod options;
 pub mod slave;
@@ -107,6 +109,10 @@ pub struct Bond {
     past: Mutex<LinkTotals, order::BondLists>,
     /// The timer of the monitor, armed while the device is up.
     timer: Mutex<Option<TimerId>, order::BondTimer>,
+    /// The timer of LACP, armed while the device is up in mode 802.3ad.
+    lacp_timer: Mutex<Option<TimerId>, order::BondTimer>,
+    /// The ports and aggregators of the mode 802.3ad.
+    lacp: Mutex<lacp::Lacp, order::Lacp>,
 }
 
 /// The `Link` implementation that the device owns.
@@ -141,6 +147,8 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         rejoins: AtomicU32::new(0),
         past: Mutex::default(),
         timer: Mutex::default(),
+        lacp_timer: Mutex::default(),
+        lacp: Mutex::default(),
     });
     let table = config::parse(new.data)?;
     // Names are looked up in the namespace of the request; there is no device yet.
@@ -184,7 +192,8 @@ fn device_event(site: &Site<'_>, event: Event) {
         return;
     };
     match event {
-        Event::Up | Event::Down | Event::Carrier => bond.port_changed(at, device),
+        Event::Up | Event::Carrier => bond.port_changed(at, device),
+        Event::Down => bond.update_usable(at),
         Event::Renamed => bond.port_renamed(at, device),
         Event::Features => bond.compute_features(at),
         // A port that is unregistered or moved leaves.
@@ -232,11 +241,18 @@ impl Bond {
         &self.params
     }
 
-    /// Follows a port that went up or down, or whose carrier changed (`bond_slave_netdev_event`).
+    /// Follows a port that went up, or whose carrier changed (`bond_slave_netdev_event`).
     fn port_changed(&self, at: At<'_>, device: &Device) {
-        if let Some(slave) = self.slave_of(at.guard, device) {
-            slave.read_speed();
+        if let Some(slave) = self.slave_of(at.guard, device)
+            && !slave.read_speed()
+            && self.uses_lacp()
+        {
+            slave.set_link_quietly(match slave.was_up.load(Relaxed) {
+                true => slave::link::FAIL,
+                false => slave::link::DOWN,
+            });
         }
+        self.with_lacp(at, |lacp, _| lacp.speed_changed(device.key));
         self.update_usable(at);
     }
 
@@ -431,6 +447,7 @@ impl Link for Handle {
             self.0.notices.store(0, Relaxed);
         }
         self.0.start_monitors(at);
+        self.0.start_lacp(at);
         self.0.update_usable(at);
     }
 
@@ -488,6 +505,7 @@ impl Link for Handle {
         // A port that came after the device was marked.
         self.leaves(stack, guard, device);
         self.0.stop_timer(stack);
+        self.0.stop_lacp(stack);
     }
 
     fn master(&self) -> Option<&dyn Master> {

@@ -113,6 +113,12 @@ fn sit() {
     same_as_linux("sit");
 }
 
+/// Bonds of mode 802.3ad, `/proc/net/bonding` and `/sys/class/net/BOND/bonding`.
+#[test]
+fn lacp() {
+    same_as_linux("bond-lacp");
+}
+
 #[test]
 fn terse_dumps() {
     same_as_linux("terse");

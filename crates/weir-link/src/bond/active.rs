@@ -206,7 +206,10 @@ impl Bond {
     /// Derives the carrier from the ports (`bond_set_carrier`).
     pub fn set_carrier(&self, at: At<'_>) {
         let slaves = self.slaves(at.guard);
-        let on = slaves.iter().any(|slave| slave.has_link());
+        let on = match self.uses_lacp() {
+            true => !slaves.is_empty() && self.has_aggregator(),
+            false => slaves.iter().any(|slave| slave.has_link()),
+        };
         if self.no_carrier.swap(!on, Relaxed) != on {
             return;
         }
@@ -222,19 +225,25 @@ impl Bond {
 
     /// Lists the ports by which hashed packets may leave (`bond_update_slave_arr`).
     pub fn update_usable(&self, at: At<'_>) {
+        let aggregated = self.aggregated();
+        let is_in = |slave: &Slave| match &aggregated {
+            Some(ports) => ports.contains(&slave.device.key),
+            None => true,
+        };
         let _alone = self.changes.lock();
         let slaves = self.slaves(at.guard).iter();
-        let usable = slaves.filter(|slave| slave.can_send(at.stack));
+        let usable = slaves.filter(|slave| is_in(slave) && slave.can_send(at.stack));
         self.usable.replace(usable.cloned().collect());
     }
 
     /// Sets the states of the ports when the device goes up (`bond_open`).
     pub fn opened(&self, at: At<'_>) {
         let active = self.active(at.guard);
+        self.with_lacp(at, |lacp, _| lacp.choose_soon());
         for slave in self.slaves(at.guard) {
             if self.params.uses_primary() && !same(active, Some(slave)) {
                 self.set_inactive_flags(at, slave);
-            } else {
+            } else if !self.uses_lacp() {
                 self.set_active_flags(at, slave);
             }
         }

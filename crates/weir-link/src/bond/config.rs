@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use weir_netlink::ifla::bond as attr;
+use weir_netlink::ifla::{bond as attr, bond_ad_info};
 use weir_netlink::{
     Attr, Error, Policy, Rule, Strictness, Table, Writer, errno, parse_at, policy as rules,
 };
@@ -54,6 +54,9 @@ static POLICY: Policy = rules! {
 
 /// The largest number of targets of the ARP monitor, for each family (`BOND_MAX_ARP_TARGETS`).
 pub const TARGETS: usize = 16;
+
+/// The interval of the MII monitor in modes without the ARP monitor, in ms (`BOND_DEFAULT_MIIMON`).
+const DEFAULT_MIIMON: u32 = 100;
 
 /// The settings that are no numbers.
 #[derive(Default, Clone)]
@@ -174,7 +177,7 @@ impl Bond {
                 }
                 attr::AD_ACTOR_SYSTEM => {
                     let mac = table.get(ty).map(|mac| mac.mac()).transpose()?;
-                    self.set_system(option, mac.unwrap_or_default())?;
+                    self.set_system(at, option, mac.unwrap_or_default())?;
                 }
                 attr::ACTIVE_SLAVE | attr::PRIMARY => {
                     let index = number(table, ty)?;
@@ -267,6 +270,14 @@ impl Bond {
                 params.set(option.ty, value);
                 self.set_carrier(at);
             }
+            attr::AD_ACTOR_SYS_PRIO => {
+                params.set(option.ty, value);
+                self.with_lacp(at, |lacp, setup| lacp.system_changed(setup));
+            }
+            attr::AD_LACP_RATE | attr::AD_LACP_ACTIVE => {
+                params.set(option.ty, value);
+                self.with_lacp(at, |lacp, setup| lacp.rate_changed(setup));
+            }
             ty => params.set(ty, value),
         }
         Ok(())
@@ -280,8 +291,10 @@ impl Bond {
             return Err(Error::msg(errno::EOPNOTSUPP, text));
         }
         if value == mode::AD {
-            let text = "The mode 802.3ad is not served";
-            return Err(Error::msg(errno::EOPNOTSUPP, text));
+            params.set(attr::ARP_INTERVAL, 0);
+            if params.get(attr::MIIMON) == 0 {
+                params.set(attr::MIIMON, DEFAULT_MIIMON);
+            }
         }
         params.set(attr::ARP_VALIDATE, 0);
         params.set(attr::MODE, value);
@@ -310,12 +323,13 @@ impl Bond {
         Ok(())
     }
 
-    fn set_system(&self, option: &Opt, mac: Mac) -> Result<(), Error> {
+    fn set_system(&self, at: At<'_>, option: &Opt, mac: Mac) -> Result<(), Error> {
         self.check_option(option)?;
         if mac[0] & 1 != 0 {
             return Err(invalid());
         }
         self.params.lists.lock().system = mac;
+        self.with_lacp(at, |lacp, setup| lacp.system_changed(setup));
         Ok(())
     }
 
@@ -405,5 +419,22 @@ impl Bond {
         u8(out, attr::AD_SELECT);
         u8(out, attr::TLB_DYNAMIC_LB);
         u8(out, attr::MISSED_MAX);
+        if params.mode() != mode::AD {
+            return;
+        }
+        for ty in [attr::AD_ACTOR_SYS_PRIO, attr::AD_USER_PORT_KEY] {
+            out.put_u16(ty, params.get(ty) as u16);
+        }
+        out.put(attr::AD_ACTOR_SYSTEM, &lists.system);
+        let lacp = self.lacp.lock();
+        if let Some((active, live)) = lacp.active() {
+            let nest = out.nest_noflag(attr::AD_INFO);
+            out.put_u16(bond_ad_info::AGGREGATOR, active.id);
+            out.put_u16(bond_ad_info::NUM_PORTS, live);
+            out.put_u16(bond_ad_info::ACTOR_KEY, active.key);
+            out.put_u16(bond_ad_info::PARTNER_KEY, active.partner_key);
+            out.put(bond_ad_info::PARTNER_MAC, &active.partner);
+            out.end(nest);
+        }
     }
 }

@@ -163,11 +163,17 @@ impl Bond {
         for (slave, state) in changes {
             match *state {
                 link::UP => {
-                    slave.read_speed();
-                    slave.set_link(at, link::UP);
-                    if self.params.mode() != mode::ACTIVE_BACKUP {
-                        slave.set_backup(at, false);
+                    if !slave.read_speed() && self.uses_lacp() {
+                        slave.set_link_quietly(link::DOWN);
+                        continue;
                     }
+                    slave.set_link(at, link::UP);
+                    slave.was_up.store(true, Relaxed);
+                    match self.params.mode() {
+                        mode::ACTIVE_BACKUP => {}
+                        mode => slave.set_backup(at, mode == mode::AD),
+                    }
+                    self.with_lacp(at, |lacp, _| lacp.link_changed(slave.device.key, true));
                     self.update_usable(at);
                     let active = self.active(at.guard);
                     let prio = |slave: &Slave| slave.prio.load(Relaxed);
@@ -177,9 +183,10 @@ impl Bond {
                 link::DOWN => {
                     slave.failures.fetch_add(1, Relaxed);
                     slave.set_link(at, link::DOWN);
-                    if self.params.mode() == mode::ACTIVE_BACKUP {
+                    if matches!(self.params.mode(), mode::ACTIVE_BACKUP | mode::AD) {
                         self.set_inactive_flags(at, slave);
                     }
+                    self.with_lacp(at, |lacp, _| lacp.link_changed(slave.device.key, false));
                     self.update_usable(at);
                     failover |= is(self.active(at.guard), slave);
                 }

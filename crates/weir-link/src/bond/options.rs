@@ -27,6 +27,8 @@ pub mod policy {
     pub const VLAN_SRCMAC: u32 = 5;
 }
 
+/// The group of LACP (`lacpdu_mcast_addr`).
+pub const LACP_GROUP: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 2];
 /// `BOND_ARP_TARGETS_ALL`
 pub const ALL_TARGETS: u32 = 1;
 /// `BOND_FOM_ACTIVE`

@@ -12,7 +12,7 @@ use weir_netlink::{
 use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::Guard;
 
-use super::options::{self, mode};
+use super::options::{self, LACP_GROUP, mode};
 use super::{At, Bond, Handle, QUEUES};
 use crate::device::{AddressOrigin, Device, LinkTotals, Mac};
 use crate::kind::Master;
@@ -36,9 +36,6 @@ static POLICY: Policy = policy! {
     bond_slave::PRIO => Rule::s32(),
 };
 
-/// The group of LACP (`lacpdu_mcast_addr`).
-pub const LACP_GROUP: Mac = [0x01, 0x80, 0xc2, 0, 0, 2];
-
 /// A port (`struct slave`).
 pub struct Slave {
     /// The device.
@@ -52,6 +49,8 @@ pub struct Slave {
     inactive: AtomicBool,
     /// The intervals of the monitor that a change of the link still waits.
     pub delay: AtomicI32,
+    /// The monitor has held the link for up before (`last_link_up`).
+    pub was_up: AtomicBool,
     /// `LINK_FAILURE_COUNT`
     pub failures: AtomicU32,
     /// `QUEUE_ID`
@@ -288,7 +287,10 @@ impl Bond {
             link::UP
         };
         slave.set_link(at, state);
-        if state != link::DOWN {}
+        if self.uses_lacp() && slave.speed.load(Relaxed) == u32::MAX {
+            slave.set_link_quietly(link::DOWN);
+        }
+        slave.was_up.store(slave.link() != link::DOWN, Relaxed);
     }
 
     /// `bond_enslave`
@@ -312,6 +314,7 @@ impl Bond {
             backup: AtomicBool::new(false),
             inactive: AtomicBool::new(false),
             delay: AtomicI32::new(0),
+            was_up: AtomicBool::new(false),
             failures: AtomicU32::new(0),
             queue: AtomicU16::new(0),
             prio: AtomicI32::new(0),
@@ -340,6 +343,11 @@ impl Bond {
         }
         match self.params.mode() {
             mode::ACTIVE_BACKUP => self.set_inactive_flags(at, &slave),
+            mode::AD => {
+                self.set_inactive_flags(at, &slave);
+                let (mac, look) = (slave.permanent, slave.look(at.stack));
+                self.with_lacp(at, |lacp, setup| lacp.add(device.key, mac, setup, look));
+            }
             _ => {
                 self.set_active_flags(at, &slave);
                 if self.active(at.guard).is_none() && slave.has_link() {
@@ -410,6 +418,7 @@ impl Bond {
         let slave = slave.ok_or_else(invalid)?;
         self.count(&slave);
         self.set_inactive_flags(at, &slave);
+        self.with_lacp(at, |lacp, _| lacp.remove(device.key));
         if !self.leave_list(at, &slave) {
             return Err(invalid());
         }
@@ -483,6 +492,9 @@ impl Bond {
             let macs = |list: &taken::List| list.entries().iter().map(|entry| entry.mac).collect();
             wanted = [macs(&taken.unicast), macs(&taken.multicast)];
         }
+        if on && self.uses_lacp() && !wanted[1].contains(&LACP_GROUP) {
+            wanted[1].push(LACP_GROUP);
+        }
         {
             let mut passed = slave.passed.lock();
             let mut taken = slave.device.taken();
@@ -543,6 +555,16 @@ impl Master for Handle {
         out.put(bond_slave::PERM_HWADDR, &slave.permanent);
         out.put_u16(bond_slave::QUEUE_ID, slave.queue.load(Relaxed));
         out.put_i32(bond_slave::PRIO, slave.prio.load(Relaxed));
+        if !self.0.uses_lacp() {
+            return;
+        }
+        let lacp = self.0.lacp.lock();
+        if let Some(port) = lacp.port(port.key).filter(|port| port.aggregator != 0) {
+            out.put_u16(bond_slave::AD_AGGREGATOR_ID, port.aggregator);
+            out.put_u8(bond_slave::AD_ACTOR_OPER_PORT_STATE, port.actor.state);
+            let partner = u16::from(port.partner.state);
+            out.put_u16(bond_slave::AD_PARTNER_OPER_PORT_STATE, partner);
+        }
     }
 
     /// `bond_slave_changelink`

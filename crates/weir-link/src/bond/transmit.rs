@@ -43,7 +43,13 @@ fn is_link_local(packet: &Packet) -> bool {
 }
 
 impl RxHandler for Entrance {
-    fn receive(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+    fn receive(&self, cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+        if self.bond.uses_lacp() {
+            batch = self.bond.probe_lacp(cx, &self.slave, batch);
+            if batch.is_empty() {
+                return;
+            }
+        }
         if self.slave.is_inactive() {
             let mut passed = Batch::new();
             for packet in batch {
@@ -63,7 +69,6 @@ impl RxHandler for Entrance {
         let Some(own) = own else {
             return cx.drop_batch(device, Place::Receive, DropReason::DEV_READY, batch);
         };
-        let mut batch = batch;
         let place = (own.key.0, own.ifindex());
         for packet in batch.iter_mut() {
             (packet.dev, packet.iif) = place;

@@ -13,6 +13,7 @@ pub mod netns;
 pub mod ports;
 mod proc_net;
 mod socket;
+mod sys_bond;
 mod sys_bridge;
 mod sys_net;
 mod time;

@@ -12,13 +12,15 @@ use std::sync::Arc;
 use weir_intercept::{Errno, Node};
 use weir_netlink::{IfInfoMsg, LinkStats64, Writer, ifla, messages, nlm, rtm};
 use weir_stack::connection::{Connection, NoPeer};
+use weir_stack::link::bond::slave::Slave;
+use weir_stack::link::bond::{Bond, bond_in};
 use weir_stack::link::operstate;
 use weir_stack::rtnl::link::statistics;
 use weir_stack::{Device, Namespace, Stack};
 use weir_sync::rcu::Guard;
 use weir_tc::txq::xps;
 
-use super::sys_bridge;
+use super::{sys_bond, sys_bridge};
 
 const NO_SUCH: Errno = Errno(libc::ENOENT);
 const INVALID: Errno = Errno(libc::EINVAL);
@@ -336,6 +338,10 @@ enum Place {
     BridgeFile(Arc<Device>, bool, &'static sys_bridge::File),
     /// The ports of a bridge.
     BridgePorts(Arc<Device>),
+    /// The directory of a bond's own files or of a port's.
+    Bonding(&'static [sys_bond::File]),
+    /// A file of a bond, or of a port.
+    BondFile(Arc<Device>, &'static sys_bond::File),
 }
 
 /// Returns the files of the folder `bridge` or `brport` of a device, if it has them.
@@ -347,6 +353,15 @@ fn bridge_files(device: &Device, name: &str, guard: &Guard) -> Option<&'static [
             let above = device.master(guard)?;
             is_bridge(above).then_some(sys_bridge::PORT)
         }
+        _ => None,
+    }
+}
+
+/// Returns the files of the folder `bonding` or `bonding_slave` of a device, if it has them.
+fn bond_files(device: &Device, name: &str, guard: &Guard) -> Option<&'static [sys_bond::File]> {
+    match name {
+        "bonding" => bond_in(device).map(|_| sys_bond::BOND),
+        "bonding_slave" => sys_bond::above(device, guard, |_, _| sys_bond::PORT),
         _ => None,
     }
 }
@@ -415,6 +430,14 @@ fn place(ns: &Namespace, path: &str, guard: &Guard) -> Option<Place> {
             let file = files.iter().find(|(known, ..)| *known == name)?;
             Place::BridgeFile(device, folder == "brport", file)
         }
+        [folder @ ("bonding" | "bonding_slave")] => {
+            Place::Bonding(bond_files(&device, folder, guard)?)
+        }
+        [folder @ ("bonding" | "bonding_slave"), name] => {
+            let files = bond_files(&device, folder, guard)?;
+            let file = files.iter().find(|(known, _)| *known == name)?;
+            Place::BondFile(device, file)
+        }
         ["brif", ref rest @ ..] => {
             bridge_files(&device, "bridge", guard)?;
             let [port, rest @ ..] = rest else {
@@ -446,6 +469,7 @@ pub fn lookup(stack: &Stack, ns: &Namespace, path: &str) -> Result<Node, Errno> 
         }),
         Place::Counter(..) => Node::File(0o444),
         Place::BridgeFile(_, _, (_, mode, ..)) => Node::File(*mode),
+        Place::BondFile(_, (_, mode)) => Node::File(*mode),
         Place::Receive(_, _, (_, mode))
         | Place::Transmit(_, _, (_, mode))
         | Place::Limit((_, mode, _)) => Node::File(*mode),
@@ -461,6 +485,7 @@ pub fn list(stack: &Stack, ns: &Namespace, path: &str) -> Result<Vec<String>, Er
         Place::Root => ns.all_devices().iter().map(|one| one.name()).collect(),
         Place::Bridging(files) => owned(&mut files.iter().map(|(name, ..)| *name)),
         Place::BridgePorts(device) => bridge_ports(ns, &device, guard),
+        Place::Bonding(files) => owned(&mut files.iter().map(|(name, _)| *name)),
         Place::Device(device) => {
             let mut folders = vec!["queues", "statistics"];
             if bridge_files(&device, "bridge", guard).is_some() {
@@ -468,6 +493,11 @@ pub fn list(stack: &Stack, ns: &Namespace, path: &str) -> Result<Vec<String>, Er
             }
             if bridge_files(&device, "brport", guard).is_some() {
                 folders.push("brport");
+            }
+            for folder in ["bonding", "bonding_slave"] {
+                if bond_files(&device, folder, guard).is_some() {
+                    folders.push(folder);
+                }
             }
             let mut names: Vec<&str> = ATTRIBUTES
                 .iter()
@@ -520,6 +550,17 @@ pub fn read(stack: &Stack, ns: &Namespace, path: &str) -> Result<String, Errno> 
             }
             sys_bridge::show(file, out.bytes()).ok_or(INVALID)?
         }
+        Place::BondFile(device, file @ (name, _)) => match bond_in(&device) {
+            Some(bond) if sys_bond::BOND.iter().any(|known| std::ptr::eq(known, file)) => {
+                sys_bond::show(stack, &device, bond, name, guard).ok_or(INVALID)?
+            }
+            _ => {
+                let text = |bond: &Bond, slave: &Slave| sys_bond::show_port(bond, slave, name);
+                sys_bond::above(&device, guard, text)
+                    .flatten()
+                    .ok_or(INVALID)?
+            }
+        },
         Place::Attribute(device, attribute) => (attribute.show)(stack, &device)?,
         Place::Counter(device, (_, of)) => of(&statistics(&device)).to_string(),
         Place::Receive(device, queue, ("rps_cpus", _)) => {
@@ -571,6 +612,18 @@ pub fn write(stack: &Stack, ns: &Arc<Namespace>, path: &str, value: &[u8]) -> Re
                 sys_bridge::store(file, value, out)?;
                 out.end(nest);
                 out.end(info);
+                Ok(())
+            })
+        }
+        Place::BondFile(device, (name, 0o644)) => {
+            let text = std::str::from_utf8(value).map_err(|_| INVALID)?;
+            let bond = bond_in(&device).ok_or(NO_SUCH)?;
+            let guard = stack.domain.pin();
+            let made = sys_bond::store(ns, &device, bond, name, text, &guard)?;
+            drop(guard);
+            let about = ns.device_by_name(&made.device).ok_or(NO_SUCH)?;
+            request(stack, ns, &about, rtm::NEWLINK, |_, out| {
+                out.raw(made.attributes.bytes());
                 Ok(())
             })
         }
@@ -659,6 +712,9 @@ mod tests {
         assert!(STATISTICS.is_sorted_by_key(|(name, _)| *name));
         for files in [sys_bridge::BRIDGE, sys_bridge::PORT] {
             assert!(files.is_sorted_by_key(|(name, ..)| *name));
+        }
+        for files in [sys_bond::BOND, sys_bond::PORT] {
+            assert!(files.is_sorted_by_key(|(name, _)| *name));
         }
     }
 

@@ -12,13 +12,15 @@ A script configures a bridge with the ports p1 to p4. Its comments name the fram
 A tag is the four octets on the wire, in hexadecimal. Without a type, the frame has ethertype 88b5 and its number as
 data. A line of NAME.txt is the number of the frame after which another one left, the port, and what left.
 
-In a script with the comment `# set`, equal BPDUs and queries between two arrivals are one line, frames after the last arrival do not
-count, and the age in a configuration BPDU is 0 or 1: they leave by timers. With `# data`, BPDUs do not count.
+In a script with the comment `# set`, equal BPDUs, LACPDUs and queries between two arrivals are one line, frames after the last arrival do not
+count, and the age in a configuration BPDU is 0 or 1: they leave by timers. The number of an LACPDU is that of the last
+LACPDU or marker that arrived, or 0. With `# data`, BPDUs do not count.
 """
 import os, select, socket, struct, subprocess, sys, time
 
 # The bridge's host reports the bridge's own group, 224.0.0.106, after a random delay.
 OWN_REPORT = "01005e00006a020000000099"
+LACP = "0180c2000002"
 HERE = os.path.dirname(os.path.abspath(__file__))
 PORTS = ["p1", "p2", "p3", "p4"]
 PACKET_AUXDATA, SOL_PACKET, OUTGOING = 8, 263, 4
@@ -67,14 +69,20 @@ def number_of(frame, number):
     return number
 
 
-def settle(lines, last):
+def settle(lines, todo):
     """Returns the lines of a script with the comment `# set`."""
     def aged(frame):
         if frame[28:34] == "424203" and frame[40:42] == "00" and frame[88:92] != "0000":
             return frame[:88] + "0001" + frame[92:]
         return frame
-    lines = [(number, port, aged(frame)) for number, port, frame in lines if number < last]
-    bpdus = {line for line in lines if line[2].startswith(("0180c2000000", "01005e000001"))}
+    def numbered(number, frame):
+        if not frame.startswith(LACP):
+            return number
+        return max([n for n in range(number + 1) if todo[n][2].hex().startswith(LACP)], default=0)
+    last = len(todo) - 1
+    lines = [(numbered(number, frame), port, aged(frame)) for number, port, frame in lines if number < last]
+    timed = ("0180c2000000", LACP, "01005e000001")
+    bpdus = {line for line in lines if line[2].startswith(timed)}
     return list(bpdus) + [line for line in lines if line not in bpdus]
 
 
@@ -114,7 +122,7 @@ def record(name):
         if bridge.startswith(("br", "bond0")):
             subprocess.run(["ip", "link", "del", bridge], check=True)
     if "# set\n" in open(script):
-        lines = settle(lines, len(todo) - 1)
+        lines = settle(lines, todo)
     if "# data\n" in open(script):
         lines = [line for line in lines if not line[2].startswith("0180c2000000")]
     with open(os.path.join(HERE, name + ".txt"), "w") as out:

@@ -5,7 +5,6 @@ ip link add br0 type bridge nf_call_iptables 1
 ip link add br0 type bridge mcast_igmp_version 3
 ip link add bond0 type bond mode balance-tlb
 ip link add bond0 type bond mode balance-alb
-ip link add bond0 type bond mode 802.3ad
 ip link add bond0 type bond arp_interval 100
 ip link add team0 type team
 ip link add vcan0 type vcan

@@ -6,6 +6,7 @@
 //! Tables of sockets are empty, as there are no sockets inside. All other files fail with ENOENT; the
 //! host's are never shown.
 
+mod bonding;
 mod conntrack;
 mod groups;
 mod snmp;
@@ -118,6 +119,11 @@ struct Folder {
 
 /// The directories, sorted.
 const FOLDERS: &[Folder] = &[
+    Folder {
+        name: "bonding",
+        names: bonding::names,
+        read: bonding::read,
+    },
     Folder {
         name: "dev_snmp6",
         names: snmp::devices,
