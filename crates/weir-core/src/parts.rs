@@ -19,6 +19,8 @@
 //! | 7 | listeners of rules | SNMP counters | |
 //! | 8 | | protocols above IP | |
 //! | 9 | | tunnels by their ends | |
+//! | 10 | | what is passed to sockets | |
+//! | 11 | | sockets | |
 #![allow(unsafe_code)] // the value behind a key has the key's type
 
 use std::any::Any;
@@ -28,7 +30,7 @@ use std::sync::atomic::AtomicBool;
 /// The places of a stack.
 pub type StackParts = Parts<12>;
 /// The places of a namespace.
-pub type NamespaceParts = Parts<10>;
+pub type NamespaceParts = Parts<12>;
 /// The places of a device.
 pub type DeviceParts = Parts<5>;
 

@@ -24,6 +24,7 @@ pub mod protocols;
 mod segments;
 pub mod settings;
 mod sketch;
+pub mod sockets;
 pub mod udp;
 
 pub(crate) use weir_core::{

@@ -72,7 +72,10 @@ counters! {
         InMsgs, InErrors, OutMsgs, OutErrors, InCsumErrors, OutRateLimitGlobal, OutRateLimitHost,
     }
     /// UDP and UDP-Lite (`UDP_MIB_*`).
-    Udp { InDatagrams, NoPorts, InErrors, OutDatagrams, InCsumErrors, IgnoredMulti, }
+    Udp {
+        InDatagrams, NoPorts, InErrors, OutDatagrams, RcvbufErrors, SndbufErrors, InCsumErrors, IgnoredMulti,
+        MemErrors,
+    }
     /// TCP over both families (`TCP_MIB_*`).
     Tcp { InSegs, OutSegs, InErrs, OutRsts, InCsumErrors, }
     /// The extended counters of Linux (`LINUX_MIB_*`).

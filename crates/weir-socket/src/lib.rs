@@ -5,13 +5,92 @@
 //! messages those that `setsockopt` and `sendmsg` take on a 64-bit machine, errors are positive errnos. It has no
 //! descriptor and never blocks. What arrives goes to its [`User`], which an embedding program or the server of
 //! intercepted programs implements.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `socket` | the state that all kinds have, and the choice of the kind's functions |
+//! | `udp`, `ping`, `raw`, `packet`, `tcp` | the kinds |
+//! | `address`, `control`, `options` | Linux's bytes: `sockaddr`, control messages, options |
+//! | `ports`, `bind`, `connect` | who has which address and port, and who gets a packet |
+//! | `outgoing`, `receive`, `error`, `group` | the way out, the way in, ICMP errors and the error queue, multicast |
+//!
+//! The protocols call the functions that [`MODULE`] registers in each namespace ([`weir_inet::sockets`]).
+//!
+//! An owner calls [`Socket::close`] when its program has closed the socket: the namespace holds open sockets.
 #![deny(unsafe_code)]
+
+mod abi;
+mod address;
+mod bind;
+mod connect;
+mod control;
+mod error;
+mod group;
+mod options;
+mod outgoing;
+mod packet;
+mod ping;
+mod ports;
+mod raw;
+mod receive;
+mod socket;
+mod tcp;
+mod udp;
 
 use std::sync::Arc;
 
-use weir_core::cpu::Cx;
-use weir_core::namespace::Namespace;
-use weir_netlink::errno;
+use weir_core::layers::Module;
+use weir_inet::sockets::{self, Arrived, Hooks, Report};
+use weir_packet::Packet;
+
+pub use socket::Socket;
+
+pub(crate) use weir_core::{cpu, device, namespace, parts};
+
+use cpu::Cx;
+use namespace::Namespace;
+
+static HOOKS: Hooks = Hooks {
+    raw: raw::receive,
+    datagram,
+    segment,
+    echo_reply: ping::reply,
+    error,
+};
+
+/// Sockets in the stack (`inet_init`, `packet_init`).
+pub static MODULE: Module = Module {
+    namespace: Some(|parts, new| {
+        sockets::register(parts, &HOOKS);
+        ports::fill(parts, new.domain, new.seed);
+    }),
+    ..Module::NONE
+};
+
+fn datagram(cx: &mut Cx<'_>, arrived: &Arrived<'_>, packet: Packet) -> Option<Packet> {
+    udp::receive(cx, arrived, packet)
+}
+
+fn segment(cx: &mut Cx<'_>, arrived: &Arrived<'_>, packet: Packet) -> Option<Packet> {
+    tcp::receive(cx, arrived, packet)
+}
+
+/// Passes an ICMP error to raw sockets and to the sockets of its protocol (`icmp_socket_deliver`).
+fn error(cx: &mut Cx<'_>, report: &Report<'_>) -> bool {
+    raw::report(cx, report);
+    match i32::from(report.protocol) {
+        abi::IPPROTO_UDP => udp::report(cx, report),
+        abi::IPPROTO_TCP => tcp::report(cx, report),
+        abi::IPPROTO_ICMP if !report.ipv6 => ping::report(cx, report),
+        abi::IPPROTO_ICMPV6 if report.ipv6 => ping::report(cx, report),
+        _ => false,
+    }
+}
+
+/// Returns the open sockets of a namespace in the order in which they were opened.
+pub fn all(ns: &Namespace) -> Vec<Arc<Socket>> {
+    ports::tables(ns).all()
+}
 
 /// What a socket is ready for: `POLLIN` and so on, with the values of Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,6 +148,12 @@ pub trait User: Send + Sync {
     /// What the socket is ready for has changed: a stream has data, room, a connection to accept, an error or an
     /// end. Called without a lock of the socket held; it may call the socket's functions.
     fn wake(&self, cx: &mut Cx<'_>, ready: Ready);
+
+    /// Returns the bytes that wait for the program, and those that wait to be sent, which `/proc/net` and `ss` show.
+    /// Called with no lock held.
+    fn queued(&self) -> (usize, usize) {
+        (0, 0)
+    }
 }
 
 /// The direction that [`Socket::shutdown`] closes: `SHUT_RD`, `SHUT_WR`, `SHUT_RDWR`.
@@ -80,162 +165,4 @@ pub enum Shutdown {
     Write,
     /// Both.
     Both,
-}
-
-/// A socket of a program (`struct sock`).
-#[derive(Debug)]
-pub struct Socket {}
-
-impl Socket {
-    /// Opens a socket in a namespace (`inet_create`, `inet6_create`, `packet_create`). `kind` is `SOCK_*` without flags.
-    ///
-    /// # Errors
-    /// EAFNOSUPPORT, EPROTONOSUPPORT, ESOCKTNOSUPPORT, EPERM as Linux has them.
-    pub fn open(
-        cx: &mut Cx<'_>,
-        ns: &Arc<Namespace>,
-        family: i32,
-        kind: i32,
-        protocol: i32,
-        user: Arc<dyn User>,
-    ) -> Result<Arc<Self>, i32> {
-        let _ = (cx, ns, family, kind, protocol, user);
-        Err(errno::EAFNOSUPPORT)
-    }
-
-    /// Gives the socket a local address.
-    ///
-    /// # Errors
-    /// EINVAL, EADDRINUSE, EADDRNOTAVAIL, EACCES, EAFNOSUPPORT.
-    pub fn bind(&self, cx: &mut Cx<'_>, address: &[u8]) -> Result<(), i32> {
-        let _ = (cx, address);
-        Err(errno::EOPNOTSUPP)
-    }
-
-    /// Sets the peer; AF_UNSPEC removes it. A stream begins its handshake.
-    ///
-    /// # Errors
-    /// EINPROGRESS for a stream whose handshake has begun; ENETUNREACH, EISCONN, EALREADY and so on.
-    pub fn connect(&self, cx: &mut Cx<'_>, address: &[u8]) -> Result<(), i32> {
-        let _ = (cx, address);
-        Err(errno::EOPNOTSUPP)
-    }
-
-    /// Waits for connections of a stream.
-    ///
-    /// # Errors
-    /// EOPNOTSUPP for other sockets, EADDRINUSE.
-    pub fn listen(&self, cx: &mut Cx<'_>, backlog: i32) -> Result<(), i32> {
-        let _ = (cx, backlog);
-        Err(errno::EOPNOTSUPP)
-    }
-
-    /// Takes a connection that waits.
-    ///
-    /// # Errors
-    /// EAGAIN if none waits, EINVAL if the socket does not listen.
-    pub fn accept(&self, cx: &mut Cx<'_>, user: Arc<dyn User>) -> Result<Arc<Self>, i32> {
-        let _ = (cx, user);
-        Err(errno::EOPNOTSUPP)
-    }
-
-    /// Sends a datagram. Returns the number of bytes.
-    ///
-    /// # Errors
-    /// As `sendmsg(2)`; a pending error of the socket first.
-    pub fn send(&self, cx: &mut Cx<'_>, message: &Outgoing<'_>) -> Result<usize, i32> {
-        let _ = (cx, message);
-        Err(errno::EOPNOTSUPP)
-    }
-
-    /// Queues data of a stream. Returns how many bytes there was room for.
-    ///
-    /// # Errors
-    /// EAGAIN without room, EPIPE after the end, ENOTCONN, or the pending error.
-    pub fn write(&self, cx: &mut Cx<'_>, data: &[u8]) -> Result<usize, i32> {
-        let _ = (cx, data);
-        Err(errno::EOPNOTSUPP)
-    }
-
-    /// Passes received data of a stream to `take`, in order, until there are no more or it takes less than it is
-    /// offered. Returns how many bytes it took in all; 0 is the end of the stream.
-    ///
-    /// # Errors
-    /// EAGAIN if nothing is there yet, ENOTCONN, or the pending error (ECONNRESET, ETIMEDOUT).
-    pub fn read(
-        &self,
-        cx: &mut Cx<'_>,
-        take: &mut dyn FnMut(&[u8]) -> usize,
-    ) -> Result<usize, i32> {
-        let _ = (cx, take);
-        Err(errno::EOPNOTSUPP)
-    }
-
-    /// Passes the oldest message of the error queue to `take` (`MSG_ERRQUEUE`). Returns false if the queue is empty.
-    pub fn receive_error(&self, take: &mut dyn FnMut(&Message<'_>)) -> bool {
-        let _ = take;
-        false
-    }
-
-    /// Returns the pending error and clears it (`SO_ERROR`); 0 if there is none.
-    pub fn take_error(&self) -> i32 {
-        0
-    }
-
-    /// What the socket is ready for.
-    pub fn ready(&self) -> Ready {
-        Ready::default()
-    }
-
-    /// Returns the local address (`getsockname`).
-    pub fn local_address(&self) -> Vec<u8> {
-        Vec::new()
-    }
-
-    /// Returns the peer's address.
-    ///
-    /// # Errors
-    /// ENOTCONN.
-    pub fn peer_address(&self) -> Result<Vec<u8>, i32> {
-        Err(errno::ENOTCONN)
-    }
-
-    /// Sets an option.
-    ///
-    /// # Errors
-    /// ENOPROTOOPT, EINVAL, EPERM, ENODEV and so on.
-    pub fn set_option(
-        &self,
-        cx: &mut Cx<'_>,
-        level: i32,
-        name: i32,
-        value: &[u8],
-    ) -> Result<(), i32> {
-        let _ = (cx, level, name, value);
-        Err(errno::ENOPROTOOPT)
-    }
-
-    /// Returns an option's value. `room` is what the caller has, in bytes: some options depend on it.
-    ///
-    /// # Errors
-    /// ENOPROTOOPT, EINVAL, ENOTCONN.
-    pub fn option(&self, level: i32, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
-        let _ = (level, name, room);
-        Err(errno::ENOPROTOOPT)
-    }
-
-    /// Closes one or both directions.
-    ///
-    /// # Errors
-    /// ENOTCONN.
-    pub fn shutdown(&self, cx: &mut Cx<'_>, how: Shutdown) -> Result<(), i32> {
-        let _ = (cx, how);
-        Err(errno::ENOTCONN)
-    }
-
-    /// The program has closed the socket. A stream sends what it has, or, if `reset`, resets the connection: data
-    /// were unread, or `SO_LINGER` says so.
-    pub fn close(&self, cx: &mut Cx<'_>, reset: bool) {
-        let _ = (cx, reset);
-    }
 }

@@ -6,7 +6,7 @@ use crate::genl::ethtool;
 use crate::layers::{Layers, LinkRequests, Path};
 use crate::link::{self, bond, bridge, ipvlan, macvlan, netdevsim, tunnel, vrf, vxlan};
 use crate::stack::{Config, Stack};
-use crate::{fib, ipv4, ipv6, mib, neigh, protocols, rtnl, settings, tc, udp};
+use crate::{fib, ipv4, ipv6, mib, neigh, protocols, rtnl, settings, sockets, tc, udp};
 
 /// The floors of a stack.
 pub static LAYERS: Layers = Layers {
@@ -30,6 +30,8 @@ pub static LAYERS: Layers = Layers {
         &ipv4::ARP_MODULE,
         &udp::MODULE,
         &protocols::MODULE,
+        &sockets::MODULE,
+        &weir_socket::MODULE,
         &tunnel::MODULE,
         &netdevsim::MODULE,
         &vxlan::MODULE,

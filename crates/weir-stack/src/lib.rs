@@ -24,9 +24,10 @@ pub use weir_core::{
 };
 pub use weir_inet::{
     addresses, autojoin, defrag, fib, fragments, icmp_limit, ipv4, ipv6, listen, mib, neigh,
-    protocols, settings, udp,
+    protocols, settings, sockets, udp,
 };
 pub use weir_link as link;
+pub use weir_socket as socket;
 
 pub use build::{LAYERS, build};
 pub use connection::{Connection, Protocol};

@@ -56,6 +56,9 @@ macro_rules! classes {
 classes! {
     10 false { Bus = "the bus of netdevsim", }
     20 false { Namespaces = "the table of namespaces", }
+    30 false { Socket = "a socket of a program", }
+    31 false { SocketPorts = "the ports of a namespace's sockets", }
+    32 false { SocketList = "the sockets of a namespace", }
     40 false { Addresses = "the IPv4 or IPv6 addresses of a device", }
     45 false { Groups = "the IPv4 or IPv6 groups of a device", }
     // A bridge adds the entries of a VLAN while it changes its VLANs.
@@ -115,6 +118,7 @@ classes! {
         BondTimer = "the timer of a bond's monitor",
         Lacp = "the aggregators of a bond",
     }
+    78 false { SocketTaps = "the devices that packet sockets watch", }
     80 false { Subscribers = "the sockets of a namespace", }
     81 false { Heard = "the groups that a namespace's sockets hear", }
     82 false { Mailbox = "the queue of a netlink socket", }

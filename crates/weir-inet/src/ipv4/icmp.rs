@@ -8,8 +8,8 @@
 //! ([`crate::icmp_limit`]).
 //!
 //! Not implemented: IP options in replies, RFC 8335 probes, address masks, received redirects, path
-//! MTU learned from "fragmentation needed". Errors for sockets are discarded, since there are no
-//! sockets.
+//! MTU learned from "fragmentation needed". Errors and echo replies go to the sockets of programs
+//! ([`crate::sockets`]).
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use weir_netlink::{ifla::iff, rta};
 use weir_packet::header::icmp::{
     ICMP_DEST_UNREACH, ICMP_ECHO, ICMP_ECHOREPLY, ICMP_EXC_FRAGTIME, ICMP_FRAG_NEEDED,
-    ICMP_TIME_EXCEEDED, ICMP_TIMESTAMP, ICMP_TIMESTAMPREPLY, icmp, is_error_v4,
+    ICMP_PARAMETERPROB, ICMP_TIME_EXCEEDED, ICMP_TIMESTAMP, ICMP_TIMESTAMPREPLY, icmp, is_error_v4,
 };
 use weir_packet::header::ipv4::{IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_UDPLITE};
 use weir_packet::header::{Icmp, Ipv4, Udp};
@@ -34,6 +34,7 @@ use crate::mib::{self, Way};
 use crate::namespace::Namespace;
 use crate::settings::Ipv4 as Conf;
 use crate::settings::WithSettings;
+use crate::sockets::{Arrived, Report, interest, sockets};
 use crate::udp::Port;
 
 /// The highest known type (`NR_ICMP_TYPES`).
@@ -219,18 +220,36 @@ pub fn receive(
                 counters.icmp.add(mib::Icmp::InErrors, 1);
             }
         }
-        _ if is_error_v4(ty) && !is_taken(cx, ns, message) => {
+        ICMP_ECHOREPLY => {
+            if let Some(hooks) = sockets(ns).hooks(interest::PING) {
+                let arrived = Arrived {
+                    device,
+                    ns,
+                    ipv6: false,
+                    at,
+                    group: to != To::Us,
+                };
+                (hooks.echo_reply)(cx, &arrived, &packet);
+            }
+        }
+        _ if is_error_v4(ty) && !is_taken(cx, device, ns, &packet, message) => {
             counters.icmp.add(mib::Icmp::InErrors, 1);
         }
-        // Errors and other replies: nobody waits for them.
+        // Errors that were taken, and other replies, for which nobody waits.
         _ => {}
     }
     cx.consume(packet);
 }
 
 /// Returns whether a received error is valid and has a recipient (`icmp_unreach`, `icmp_socket_deliver`). Errors about TCP
-/// and UDP have none without a socket, except those about a tunnel's datagrams.
-fn is_taken(cx: &Cx<'_>, ns: &Namespace, message: &[u8]) -> bool {
+/// and UDP have none without a socket, except those about a tunnel's datagrams. Tells sockets.
+fn is_taken(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    packet: &Packet,
+    message: &[u8],
+) -> bool {
     let quoted = message.get(Icmp::LEN..).unwrap_or_default();
     let (Some(head), Some(ip)) = (Icmp::new(message), Ipv4::new(quoted)) else {
         return false;
@@ -250,7 +269,30 @@ fn is_taken(cx: &Cx<'_>, ns: &Namespace, message: &[u8]) -> bool {
     let Some(upper) = quoted.get(len..).filter(|upper| upper.len() >= 8) else {
         return false;
     };
+    const ANY: u32 = interest::UDP | interest::RAW | interest::PING | interest::TCP;
+    let told = sockets(ns).hooks(ANY).is_some_and(|hooks| {
+        let from = Ipv4::new(packet.data()).map_or([0; 4], |ip| ip.src());
+        let info = match (head.icmp_type(), head.code()) {
+            (ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED) => head.rest() & 0xffff,
+            (ICMP_PARAMETERPROB, _) => head.rest() >> 24,
+            _ => 0,
+        };
+        let report = Report {
+            device,
+            ns,
+            ipv6: false,
+            from: Ipv4Addr::from(from).into(),
+            ty: head.icmp_type(),
+            code: head.code(),
+            info,
+            quoted,
+            protocol: ip.protocol(),
+            at: len,
+        };
+        (hooks.error)(cx, &report)
+    });
     match ip.protocol() {
+        _ if told => true,
         IPPROTO_UDP => Udp::new(upper).is_some_and(|udp| {
             let port = Port {
                 ipv6: false,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Delivery to the local host (`ip_local_deliver`, `ip_protocol_deliver_rcu`).
 //!
-//! A datagram for a tunnel's port goes to the tunnel. Weir has no other sockets: a datagram to one
-//! of our UDP ports is answered with "port unreachable", a TCP segment with a reset, any other
-//! protocol with "protocol unreachable". Echo requests are answered. IGMP queries are answered ([`super::igmp`]).
+//! Raw sockets get copies of every packet. A datagram for a tunnel's port goes to the tunnel, and others to the sockets
+//! of programs ([`crate::sockets`]). Without a socket a UDP datagram is answered with "port unreachable", a TCP segment
+//! with a reset, any other protocol with "protocol unreachable". Echo requests and IGMP queries are answered
+//! ([`super::igmp`]).
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use crate::mib::Count;
 use crate::mib::{self, Ip};
 use crate::namespace::Namespace;
 use crate::protocols::{Protocol, protocols};
+use crate::sockets::{Arrived, interest, sockets};
 use crate::udp::{self, Datagram, Outer, Port};
 
 /// Delivers a packet that begins with its validated header.
@@ -47,8 +49,12 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Pa
         number: protocol,
     };
     let receive = protocols(ns).receiver(taken, cx.guard);
+    let raw = sockets(ns).hooks(interest::RAW).is_some_and(|hooks| {
+        let arrived = arrived(device, ns, at, to);
+        (hooks.raw)(cx, &arrived, protocol, &packet)
+    });
     let counter = match protocol {
-        _ if receive.is_some() => Ip::InDelivers,
+        _ if raw || receive.is_some() => Ip::InDelivers,
         IPPROTO_ICMP | IPPROTO_UDP | IPPROTO_UDPLITE | IPPROTO_TCP | IPPROTO_IGMP => Ip::InDelivers,
         _ => Ip::InUnknownProtos,
     };
@@ -77,6 +83,9 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Pa
                 };
                 code = ICMP_PORT_UNREACH;
             }
+            if raw && receive.is_none() {
+                return cx.consume(packet);
+            }
             if to == To::Us {
                 icmp::error(cx, device, &packet, ICMP_DEST_UNREACH, code, 0, true);
             }
@@ -85,7 +94,17 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Pa
     }
 }
 
-/// Delivers a UDP datagram to a tunnel's socket, or answers that no socket has the port
+fn arrived<'a>(device: &'a Arc<Device>, ns: &'a Namespace, at: usize, to: To) -> Arrived<'a> {
+    Arrived {
+        device,
+        ns,
+        ipv6: false,
+        at,
+        group: to != To::Us,
+    }
+}
+
+/// Delivers a UDP datagram to a tunnel's socket or a program's, or answers that no socket has the port
 /// (`__udp4_lib_rcv`).
 fn udp(
     cx: &mut Cx<'_>,
@@ -122,7 +141,8 @@ fn udp(
         }
         len => len,
     };
-    if to != To::Us {
+    let hooks = sockets(ns).hooks(interest::UDP).filter(|_| !lite);
+    if to != To::Us && hooks.is_none() {
         // Nobody listens to the group.
         counters.add(mib::Udp::IgnoredMulti, 1);
         return cx.consume(packet);
@@ -144,7 +164,10 @@ fn udp(
         ttl: ip.ttl(),
     };
     packet.trim(at + len);
-    if !lite && let Some(socket) = udp::ports(ns).socket(port, cx.guard) {
+    if !lite
+        && to == To::Us
+        && let Some(socket) = udp::ports(ns).socket(port, cx.guard)
+    {
         counters.add(mib::Udp::InDatagrams, 1);
         let outer = &outer;
         let datagram = Datagram {
@@ -154,6 +177,17 @@ fn udp(
             at,
         };
         return (socket.receive)(cx, device, &datagram, packet);
+    }
+    if let Some(hooks) = hooks {
+        let arrived = arrived(device, ns, at, to);
+        packet = match (hooks.datagram)(cx, &arrived, packet) {
+            Some(packet) => packet,
+            None => return,
+        };
+        if to != To::Us {
+            counters.add(mib::Udp::IgnoredMulti, 1);
+            return cx.consume(packet);
+        }
     }
     counters.add(mib::Udp::NoPorts, 1);
     icmp::error(
@@ -168,8 +202,16 @@ fn udp(
     cx.drop(device, Place::Ipv4Local, DropReason::NO_SOCKET, packet);
 }
 
-/// Answers a TCP segment with a reset, since no socket has the port (`tcp_v4_send_reset`).
-fn reset(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Packet, at: usize, to: To) {
+/// Delivers a TCP segment to a program's socket, or answers with a reset that no socket wants it (`tcp_v4_rcv`,
+/// `tcp_v4_send_reset`).
+fn reset(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    mut packet: Packet,
+    at: usize,
+    to: To,
+) {
     let drop = |cx: &Cx<'_>, reason, packet| cx.drop(device, Place::Ipv4Local, reason, packet);
     if packet.pkt_type() != PacketType::Host {
         return drop(cx, DropReason::NOT_SPECIFIED, packet);
@@ -194,6 +236,20 @@ fn reset(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Packet, 
         counters.add(mib::Tcp::InErrs, 1);
         return drop(cx, DropReason::TCP_CSUM, packet);
     }
+    if to == To::Us
+        && let Some(hooks) = sockets(ns).hooks(interest::TCP)
+    {
+        let arrived = arrived(device, ns, at, to);
+        packet = match (hooks.segment)(cx, &arrived, packet) {
+            Some(packet) => packet,
+            None => return,
+        };
+    }
+    let data = packet.data();
+    let segment = data.get(at..).unwrap_or_default();
+    let (Some(header), Some(ip)) = (Tcp::new(segment), Ipv4::new(data)) else {
+        return drop(cx, DropReason::PKT_TOO_SMALL, packet);
+    };
     if header.flags() & TCP_RST != 0 || to != To::Us {
         return drop(cx, DropReason::NO_SOCKET, packet);
     }

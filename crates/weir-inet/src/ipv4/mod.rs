@@ -13,10 +13,12 @@
 //! | [`route`] | routing decisions |
 //! | `input`, `forward`, `local` | the packet path |
 //! | `output`, `fragment`, `reassembly` | sending, fragmenting, reassembling |
+//! | [`egress`] | packets of programs |
 //! | [`icmp`], [`peer`] | messages and their rate limits |
 
 pub mod address;
 pub mod arp;
+pub mod egress;
 mod forward;
 pub mod fragment;
 pub mod group;

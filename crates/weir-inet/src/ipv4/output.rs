@@ -351,7 +351,7 @@ pub fn priority(tos: u8) -> u32 {
 impl super::Net {
     /// Returns the identification of the next locally generated packet. It counts up from a seeded
     /// start. (Linux counts per destination, with random steps.)
-    fn next_id(&self, ns: &Namespace) -> u16 {
+    pub(super) fn next_id(&self, ns: &Namespace) -> u16 {
         let count = self.ids.fetch_add(1, Relaxed);
         (crate::random::mix(ns.id.0) as u16).wrapping_add(count as u16)
     }

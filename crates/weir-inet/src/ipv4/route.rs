@@ -589,7 +589,11 @@ pub fn output_by<'g>(
 }
 
 /// Returns the preferred source of a route (`fib_result_prefsrc`).
-fn preferred_source(ns: &Namespace, found: &Route<'_>, guard: &Guard) -> Option<Ipv4Addr> {
+pub(super) fn preferred_source(
+    ns: &Namespace,
+    found: &Route<'_>,
+    guard: &Guard,
+) -> Option<Ipv4Addr> {
     if let Some(IpAddr::V4(address)) = found.info.spec.prefsrc {
         return Some(address);
     }

@@ -8,7 +8,9 @@
 //! than 128, plus the limit of [`crate::icmp_limit`]. They apply to all errors except "packet too
 //! big", as in the default `icmp/ratemask`; other masks are stored but have no effect.
 //!
-//! Not implemented: delivering errors to sockets and learning path MTUs from them. Extended echo
+//! Errors and echo replies go to the sockets of programs ([`crate::sockets`]).
+//!
+//! Not implemented: learning path MTUs. Extended echo
 //! (RFC 8335), node information and multicast listener messages are accepted and ignored.
 
 use std::net::Ipv6Addr;
@@ -38,6 +40,7 @@ use crate::mib::{self, Ip, Way};
 use crate::namespace::Namespace;
 use crate::settings::Ipv6 as Slot;
 use crate::settings::WithSettings;
+use crate::sockets::{Arrived, Report, interest, sockets};
 use crate::udp::Port;
 
 /// The protocol number that raw sockets only send with.
@@ -177,8 +180,9 @@ fn count_no_route(cx: &Cx<'_>, ns: &Namespace, device: &Device, icmp_type: u8, e
 }
 
 /// Returns whether a received error is valid and has a recipient (`icmpv6_notify`). Errors about TCP and UDP have none
-/// without a socket, except those about a tunnel's datagrams.
-fn is_taken(cx: &Cx<'_>, ns: &Namespace, message: &[u8]) -> bool {
+/// without a socket, except those about a tunnel's datagrams. Tells sockets.
+fn is_taken(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet, message: &[u8]) -> bool {
+    let ns = device.namespace(cx.guard);
     let quoted = message.get(Icmp::LEN..).unwrap_or_default();
     let Some(upper) = upper_layer(quoted) else {
         return false;
@@ -186,7 +190,27 @@ fn is_taken(cx: &Cx<'_>, ns: &Namespace, message: &[u8]) -> bool {
     let Some(rest) = quoted.get(upper.offset..).filter(|rest| rest.len() >= 8) else {
         return false;
     };
+    const ANY: u32 = interest::UDP | interest::RAW | interest::PING | interest::TCP;
+    let told = sockets(ns).hooks(ANY).is_some_and(|hooks| {
+        let (Some(head), Some(ip)) = (Icmp::new(message), Ipv6::new(packet.data())) else {
+            return false;
+        };
+        let report = Report {
+            device,
+            ns,
+            ipv6: true,
+            from: Ipv6Addr::from(ip.src()).into(),
+            ty: head.icmp_type(),
+            code: head.code(),
+            info: head.rest(),
+            quoted,
+            protocol: upper.protocol,
+            at: upper.offset,
+        };
+        (hooks.error)(cx, &report)
+    });
     match upper.protocol {
+        _ if told => true,
         IPPROTO_UDP => Udp::new(rest).is_some_and(|udp| {
             let port = Port {
                 ipv6: true,
@@ -220,13 +244,29 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet)
     };
     let ty = icmp.icmp_type();
     mib.message(Way::In, ty);
-    if is_error_v6(ty) && !is_taken(cx, device.namespace(cx.guard), message) {
+    if is_error_v6(ty) && !is_taken(cx, device, &packet, message) {
         mib.icmp(mib::Icmp::InErrors);
     }
     match ty {
         ICMPV6_ECHO_REQUEST => echo(cx, device, at, packet),
-        // Nobody waits for it.
-        ICMPV6_ECHO_REPLY => ended(cx, DropReason::NO_SOCKET, packet),
+        ICMPV6_ECHO_REPLY => {
+            let ns = device.namespace(cx.guard);
+            let taken = sockets(ns).hooks(interest::PING).is_some_and(|hooks| {
+                let group = Ipv6::new(packet.data()).is_some_and(|ip| ip.dst()[0] == 0xff);
+                let arrived = Arrived {
+                    device,
+                    ns,
+                    ipv6: true,
+                    at,
+                    group,
+                };
+                (hooks.echo_reply)(cx, &arrived, &packet)
+            });
+            match taken {
+                true => cx.consume(packet),
+                false => ended(cx, DropReason::NO_SOCKET, packet),
+            }
+        }
         ndisc::NDISC_ROUTER_SOLICITATION..=ndisc::NDISC_REDIRECT => {
             super::nd::receive(cx, device, at, packet);
         }

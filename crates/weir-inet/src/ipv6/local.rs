@@ -8,12 +8,13 @@
 //! | routing | skipped if no segments are left; types 2, 3 and 4 dropped; others: parameter problem |
 //! | fragment | [`super::reassembly`] |
 //! | ICMPv6 | [`super::icmp`] |
-//! | UDP, UDP-Lite | no socket: port unreachable, except for groups |
-//! | TCP | no socket: reset |
+//! | UDP, UDP-Lite | a tunnel's or a program's socket; without one, port unreachable, except for groups |
+//! | TCP | a program's socket; without one, reset |
 //! | none | dropped |
 //! | any other, including hop-by-hop options | parameter problem, unknown next header |
 //!
-//! There are no sockets inside Weir yet. Not implemented: mobility (type 2 routing headers),
+//! Raw sockets get copies of the packets of their protocol, and UDP and TCP go to the sockets of programs first
+//! ([`crate::sockets`]). Not implemented: mobility (type 2 routing headers),
 //! segment routing (`seg6_enabled`, `rpl_seg_enabled`), IPsec.
 
 use std::net::Ipv6Addr;
@@ -45,9 +46,11 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::mib::Count;
 use crate::mib::{self, Ip};
+use crate::namespace::Namespace;
 use crate::protocols::{Protocol, Receive, protocols};
 use crate::settings::Ipv6 as Slot;
 use crate::settings::WithSettings;
+use crate::sockets::{Arrived, interest, sockets};
 use crate::udp::{self, Datagram, Outer, Port};
 
 const IPPROTO_TCP: u8 = 6;
@@ -98,6 +101,10 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, owner: &Arc<Device>, packe
             ipv6: true,
             number: next,
         };
+        let raw = sockets(ns).hooks(interest::RAW).is_some_and(|hooks| {
+            let arrived = arrived(device, ns, cursor.at, &packet);
+            (hooks.raw)(cx, &arrived, next, &packet)
+        });
         if let Some(receive) = protocols(ns).receiver(protocol, cx.guard) {
             cx.mib6(owner).ip(Ip::InDelivers, 1);
             return tunnelled(cx, device, receive, cursor.at, packet);
@@ -119,6 +126,10 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, owner: &Arc<Device>, packe
             IPPROTO_ICMPV6 => return icmp::receive(cx, device, cursor.at, packet),
             IPPROTO_UDP | IPPROTO_UDPLITE => return udp(cx, device, next, cursor.at, packet),
             IPPROTO_TCP => return tcp_reset(cx, device, cursor.at, packet),
+            _ if raw => {
+                cx.mib6(owner).ip(Ip::InDelivers, 1);
+                return cx.consume(packet);
+            }
             _ => Err((
                 DropReason::IP_NOPROTO,
                 Some((ICMPV6_UNK_NEXTHDR, cursor.name as u32)),
@@ -135,6 +146,22 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, owner: &Arc<Device>, packe
                 return refuse_options(cx, device, Place::Ipv6Local, refusal, packet);
             }
         }
+    }
+}
+
+fn arrived<'a>(
+    device: &'a Arc<Device>,
+    ns: &'a Namespace,
+    at: usize,
+    packet: &Packet,
+) -> Arrived<'a> {
+    let group = Ipv6::new(packet.data()).is_some_and(|ip| ip.dst()[0] == 0xff);
+    Arrived {
+        device,
+        ns,
+        ipv6: true,
+        at,
+        group,
     }
 }
 
@@ -217,7 +244,7 @@ pub(super) fn problem(
     drop_local(cx, device, reason, packet);
 }
 
-/// Delivers a UDP datagram to a tunnel's socket, or answers that no socket has the port
+/// Delivers a UDP datagram to a tunnel's socket or a program's, or answers that no socket has the port
 /// (`__udp6_lib_rcv`).
 fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packet: Packet) {
     if packet.segments().is_some() {
@@ -288,6 +315,17 @@ fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packe
         };
         return (socket.receive)(cx, device, &datagram, packet);
     }
+    if protocol == IPPROTO_UDP
+        && let Some(hooks) = sockets(ns).hooks(interest::UDP)
+    {
+        let whole = at + covered.len();
+        packet.trim(whole);
+        let arrived = arrived(device, ns, at, &packet);
+        packet = match (hooks.datagram)(cx, &arrived, packet) {
+            Some(packet) => packet,
+            None => return,
+        };
+    }
     let counter = match unicast {
         true => mib::Udp::NoPorts,
         false => mib::Udp::IgnoredMulti,
@@ -300,9 +338,9 @@ fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packe
     drop_local(cx, device, DropReason::NO_SOCKET, packet);
 }
 
-/// Answers a TCP segment with a reset, since no socket has the port (`tcp_v6_rcv`,
+/// Delivers a TCP segment to a program's socket, or answers with a reset that no socket wants it (`tcp_v6_rcv`,
 /// `tcp_v6_send_reset`).
-fn tcp_reset(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
+fn tcp_reset(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, mut packet: Packet) {
     let guard = cx.guard;
     let ns = device.namespace(guard);
     let data = packet.data();
@@ -329,6 +367,19 @@ fn tcp_reset(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
         return drop_local(cx, device, DropReason::TCP_CSUM, packet);
     }
     let (from, to) = (Ipv6Addr::from(ip.src()), Ipv6Addr::from(ip.dst()));
+    if !to.is_multicast()
+        && let Some(hooks) = sockets(ns).hooks(interest::TCP)
+    {
+        let arrived = arrived(device, ns, at, &packet);
+        packet = match (hooks.segment)(cx, &arrived, packet) {
+            Some(packet) => packet,
+            None => return,
+        };
+    }
+    let segment = packet.data().get(at..).unwrap_or_default();
+    let Some(header) = Tcp::new(segment) else {
+        return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
+    };
     let flags = header.flags();
     let ours = own_kind(ns, device, to, guard) == Some(rta::rtn::LOCAL);
     if flags & TCP_RST != 0 || !ours || from.is_multicast() || from.is_unspecified() {

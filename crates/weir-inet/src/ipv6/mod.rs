@@ -2,6 +2,7 @@
 //! IPv6: a device's addresses and settings, and the packet path through layer 3.
 
 pub mod address;
+pub mod egress;
 mod facts;
 pub mod forward;
 pub mod fragment;

@@ -65,6 +65,32 @@ pub fn route<'g>(
     oif: u32,
     guard: &'g Guard,
 ) -> Result<Route<'g>, i32> {
+    route_by(ns, src, dst, oif, &Key::default(), guard)
+}
+
+/// What rules may ask about a packet beside its addresses.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Key {
+    /// Firewall mark.
+    pub mark: u32,
+    /// The protocol.
+    pub proto: u8,
+    /// The source and the destination port.
+    pub ports: (u16, u16),
+}
+
+/// Routes packets like [`route`], also by mark, protocol and ports.
+///
+/// # Errors
+/// As [`route`].
+pub fn route_by<'g>(
+    ns: &'g Namespace,
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    oif: u32,
+    key: &Key,
+    guard: &'g Guard,
+) -> Result<Route<'g>, i32> {
     let (l3_table, bound) = l3_output(ns, oif, guard);
     let flow = Flow {
         dst: dst.into(),
@@ -72,6 +98,10 @@ pub fn route<'g>(
         iif: LOOPBACK,
         oif: bound,
         l3_table,
+        mark: key.mark,
+        proto: key.proto,
+        sport: key.ports.0,
+        dport: key.ports.1,
         ..Flow::default()
     };
     let flags = LookupFlags {
@@ -196,7 +226,7 @@ pub struct Head {
 }
 
 /// Prepends an IPv6 header to a packet that begins with its payload.
-fn with_header(mut packet: Packet, head: &Head) -> Result<Packet, Packet> {
+pub(super) fn with_header(mut packet: Packet, head: &Head) -> Result<Packet, Packet> {
     let payload = packet.len();
     let Some(room) = packet.push(Ipv6::LEN) else {
         return Err(packet);

@@ -48,6 +48,7 @@ pub const EMSGSIZE: i32 = 90;
 pub const EPROTOTYPE: i32 = 91;
 pub const ENOPROTOOPT: i32 = 92;
 pub const EPROTONOSUPPORT: i32 = 93;
+pub const ESOCKTNOSUPPORT: i32 = 94;
 pub const EOPNOTSUPP: i32 = 95;
 pub const EPFNOSUPPORT: i32 = 96;
 pub const EAFNOSUPPORT: i32 = 97;

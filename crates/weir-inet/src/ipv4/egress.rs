@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets of programs: the route that a socket asks for (`ip_route_output_key_hash_rcu`, `__mkroute_output`), and
+//! their way out, of which groups and broadcasts send a copy back to the host (`ip_mc_output`).
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use weir_netlink::ifla::iff;
+use weir_netlink::{errno, rta};
+use weir_packet::header::ipv4::{IP_DF, fill_check, ipv4};
+use weir_packet::header::{ETH_P_IP, Ipv4, Ipv4Mut};
+use weir_packet::{Flags, Packet, PacketType};
+use weir_sync::rcu::Guard;
+
+use super::route::{self, Hop, To};
+use super::{local, on_either, output, select};
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::fib::host::{WithRoutes, l3_output};
+use crate::fib::lookup::{Flow, LookupFlags};
+use crate::ipv4::WithIpv4;
+use crate::mib::{Count, Ip};
+use crate::namespace::Namespace;
+use crate::settings::{HasIp, Ipv4 as Conf, Ipv4Conf, WithSettings};
+
+const LOOPBACK: u32 = 1;
+const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
+const IPPROTO_IGMP: u8 = 2;
+
+/// What a program's packet needs of a route (`struct flowi4`).
+#[derive(Debug, Clone, Copy)]
+pub struct Wish {
+    /// The destination address.
+    pub dst: Ipv4Addr,
+    /// The source address, if it is given.
+    pub src: Option<Ipv4Addr>,
+    /// The index of the outgoing device; 0 for any.
+    pub oif: u32,
+    /// The type of service.
+    pub tos: u8,
+    /// Firewall mark.
+    pub mark: u32,
+    /// The protocol.
+    pub protocol: u8,
+    /// The source and the destination port, 0 without ports.
+    pub ports: (u16, u16),
+    /// The source need not be ours (`FLOWI_FLAG_ANYSRC`).
+    pub any_source: bool,
+    /// No gateway is used (`SO_DONTROUTE`).
+    pub on_link: bool,
+}
+
+/// The route of a program's packet.
+#[derive(Debug, Clone, Copy)]
+pub struct Way<'g> {
+    /// The next hop.
+    pub hop: Hop<'g>,
+    /// The source address.
+    pub src: Ipv4Addr,
+    /// The destination address.
+    pub dst: Ipv4Addr,
+    /// The hop limit of the route, or 0 if it has none.
+    pub hop_limit: u32,
+    /// `RTN_*`: unicast, local, broadcast or multicast.
+    pub kind: u8,
+    /// The host is itself a receiver.
+    pub loops: bool,
+}
+
+impl Way<'_> {
+    /// Returns whether the packet goes to a group.
+    pub fn is_multicast(&self) -> bool {
+        self.kind == rta::rtn::MULTICAST
+    }
+}
+
+/// Finds the route of a program's packet.
+///
+/// # Errors
+/// EINVAL for a source that is not ours, ENODEV, ENETUNREACH, or the errno of the route.
+pub fn find<'g>(ns: &'g Namespace, wish: &Wish, guard: &'g Guard) -> Result<Way<'g>, i32> {
+    let mut wish = *wish;
+    let (l3_table, bound) = l3_output(ns, wish.oif, guard);
+    let to_group = wish.dst.is_multicast();
+    let to_all = wish.dst.is_broadcast();
+    if let Some(src) = wish.src {
+        if src.is_multicast() || src.is_broadcast() || src.octets()[0] == 0 {
+            return Err(errno::EINVAL);
+        }
+        let owner = || owner_of(ns, src, guard);
+        if wish.oif == 0 && (to_group || to_all) {
+            match owner() {
+                Some(device) => wish.oif = device.ifindex(),
+                None if !wish.any_source => return Err(errno::EINVAL),
+                None => {}
+            }
+        } else if !wish.any_source && !is_source(ns, src, l3_table, guard) {
+            return Err(errno::EINVAL);
+        }
+    }
+    let device = match wish.oif {
+        0 => None,
+        oif => {
+            let device = ns.device(oif, guard).ok_or(errno::ENODEV)?;
+            if !device.is_up() || !device.has_ipv4() {
+                return Err(errno::ENETUNREACH);
+            }
+            Some(device)
+        }
+    };
+    if let Some(device) = device {
+        if to_group || to_all || wish.protocol == IPPROTO_IGMP {
+            let any = Ipv4Addr::UNSPECIFIED;
+            let chosen = || select::select_address(ns, device, any, rta::scope::LINK, guard);
+            let src = wish.src.or_else(chosen).unwrap_or(any);
+            return straight(ns, &wish, device, src, None, guard);
+        }
+        if wish.src.is_none() && wish.dst.is_unspecified() {
+            let any = Ipv4Addr::UNSPECIFIED;
+            wish.src = select::select_address(ns, device, any, rta::scope::HOST, guard);
+        }
+    }
+    if wish.dst.is_unspecified() {
+        wish.dst = wish.src.unwrap_or(Ipv4Addr::LOCALHOST);
+        wish.src = Some(wish.dst);
+        let own = device.and_then(|device| device.l3_master(guard));
+        let device = own.or_else(|| ns.device(LOOPBACK, guard));
+        let device = device.ok_or(errno::ENETUNREACH)?;
+        return Ok(to_us(device, wish.dst, wish.dst, 0));
+    }
+    let flow = Flow {
+        dst: wish.dst.into(),
+        src: wish.src.map_or(0, u32::from),
+        iif: LOOPBACK,
+        oif: bound,
+        l3_table,
+        mark: wish.mark,
+        tos: wish.tos & 0x1c,
+        scope: match wish.on_link {
+            true => rta::scope::LINK,
+            false => rta::scope::UNIVERSE,
+        },
+        proto: wish.protocol,
+        sport: wish.ports.0,
+        dport: wish.ports.1,
+        ..Flow::default()
+    };
+    let mut found = match ns.fib().v4.lookup(&flow, LookupFlags::default(), guard) {
+        Ok(found) => found,
+        Err(error) => {
+            return match device {
+                // The program knows better: the destination is on the link.
+                Some(device) if !device.is_l3_master() => {
+                    let any = Ipv4Addr::UNSPECIFIED;
+                    let chosen =
+                        || select::select_address(ns, device, any, rta::scope::LINK, guard);
+                    let src = wish.src.or_else(chosen).unwrap_or(any);
+                    straight(ns, &wish, device, src, None, guard)
+                }
+                _ => Err(error),
+            };
+        }
+    };
+    let hop_limit = found.info.metric(rta::ax::HOPLIMIT);
+    if found.info.spec.kind == rta::rtn::LOCAL {
+        let prefsrc = match found.info.spec.prefsrc {
+            Some(IpAddr::V4(address)) => address,
+            _ => wish.dst,
+        };
+        let named = found.hop.device.as_ref();
+        let device = named
+            .and_then(|named| named.l3_master(guard))
+            .or_else(|| ns.device(LOOPBACK, guard))
+            .ok_or(errno::ENETUNREACH)?;
+        return Ok(to_us(
+            device,
+            wish.src.unwrap_or(prefsrc),
+            wish.dst,
+            hop_limit,
+        ));
+    }
+    if bound == 0 && found.is_multipath() {
+        found = found.select(route::flow_hash(ns, &flow));
+    }
+    let hop = Hop::new(&found, wish.dst).ok_or(errno::ENETUNREACH)?;
+    let chosen = || route::preferred_source(ns, &found, guard);
+    let src = wish.src.or_else(chosen).unwrap_or(Ipv4Addr::UNSPECIFIED);
+    let mut way = straight(ns, &wish, hop.device, src, Some(hop), guard)?;
+    if !to_group && found.info.spec.kind == rta::rtn::BROADCAST {
+        (way.kind, way.loops) = (rta::rtn::BROADCAST, true);
+    }
+    way.hop_limit = hop_limit;
+    Ok(way)
+}
+
+/// Returns whether an address is ours, in the main domain or in that of a table.
+fn is_source(ns: &Namespace, src: Ipv4Addr, l3_table: u32, guard: &Guard) -> bool {
+    let in_domain = || ns.fib().v4.address_type(src, l3_table, guard) == rta::rtn::LOCAL;
+    route::is_ours(ns, src, guard) || (l3_table != 0 && in_domain())
+}
+
+/// Returns the device that has an address (`__ip_dev_find`).
+fn owner_of<'g>(ns: &'g Namespace, address: Ipv4Addr, guard: &'g Guard) -> Option<Arc<Device>> {
+    let has = |device: &Arc<Device>| {
+        let list = device.ipv4().addresses.list(guard);
+        list.iter().any(|one| one.local == address)
+            || (address.is_loopback() && device.flags() & iff::LOOPBACK != 0)
+    };
+    ns.all_devices().into_iter().find(has)
+}
+
+/// The way to an address of ours.
+fn to_us(device: &Arc<Device>, src: Ipv4Addr, dst: Ipv4Addr, hop_limit: u32) -> Way<'_> {
+    let hop = Hop {
+        device,
+        next_hop: dst.into(),
+        mtu: device.mtu().min(0xffff),
+        broadcast: false,
+        via: None,
+    };
+    Way {
+        hop,
+        src,
+        dst,
+        hop_limit,
+        kind: rta::rtn::LOCAL,
+        loops: false,
+    }
+}
+
+/// The way through a device, without a gateway if no hop is given (`__mkroute_output`).
+fn straight<'g>(
+    ns: &Namespace,
+    wish: &Wish,
+    device: &'g Arc<Device>,
+    src: Ipv4Addr,
+    hop: Option<Hop<'g>>,
+    guard: &Guard,
+) -> Result<Way<'g>, i32> {
+    let _ = guard;
+    let to_all = wish.dst.is_broadcast();
+    let kind = match wish.dst {
+        dst if dst.is_multicast() => rta::rtn::MULTICAST,
+        _ if to_all => rta::rtn::BROADCAST,
+        _ => rta::rtn::UNICAST,
+    };
+    let loopback = device.flags() & iff::LOOPBACK != 0;
+    if src.is_loopback() && !loopback && !on_either(ns, device, Ipv4Conf::RouteLocalnet) {
+        return Err(errno::EINVAL);
+    }
+    if wish.dst.octets()[0] == 0 {
+        return Err(errno::EINVAL);
+    }
+    let member = || wish.dst == ALL_HOSTS || device.ipv4().groups.has(wish.dst);
+    let hop = hop.unwrap_or(Hop {
+        device,
+        next_hop: wish.dst.into(),
+        mtu: device.mtu().min(0xffff),
+        broadcast: to_all,
+        via: None,
+    });
+    Ok(Way {
+        hop,
+        src,
+        dst: wish.dst,
+        hop_limit: 0,
+        kind,
+        loops: match kind {
+            rta::rtn::MULTICAST => member(),
+            rta::rtn::BROADCAST => true,
+            _ => false,
+        },
+    })
+}
+
+/// The header fields that a program chooses.
+#[derive(Debug, Clone, Copy)]
+pub struct Head<'a> {
+    /// The protocol of the payload.
+    pub protocol: u8,
+    /// The type of service.
+    pub tos: u8,
+    /// The time to live; `None` for that of the route or the namespace.
+    pub ttl: Option<u8>,
+    /// The packet must not be fragmented.
+    pub df: bool,
+    /// IP options, a multiple of four bytes.
+    pub options: &'a [u8],
+    /// Firewall mark.
+    pub mark: u32,
+    /// The packet's priority (`skb->priority`).
+    pub priority: u32,
+    /// A copy of a packet to a group is delivered to the host (`IP_MULTICAST_LOOP`).
+    pub looped: bool,
+}
+
+/// Makes an IPv4 header and sends a program's packet, whose payload is the concatenation of `parts`
+/// (`ip_push_pending_frames`).
+///
+/// # Errors
+/// EMSGSIZE if it is longer than 65,535 bytes, ENOBUFS without memory.
+pub fn send(
+    cx: &mut Cx<'_>,
+    ns: &Namespace,
+    way: &Way<'_>,
+    head: &Head<'_>,
+    parts: &[&[u8]],
+) -> Result<(), i32> {
+    let payload: usize = parts.iter().map(|part| part.len()).sum();
+    let total = Ipv4::LEN + head.options.len() + payload;
+    if total > 0xffff {
+        return Err(errno::EMSGSIZE);
+    }
+    let ttl = match (head.ttl, way.hop_limit) {
+        (Some(ttl), _) => i32::from(ttl),
+        (None, 0) => ns.conf().ipv4.get(Conf::DefaultTtl),
+        (None, limit) => limit as i32,
+    };
+    let (frag_off, id) = match head.df {
+        true => (IP_DF, 0),
+        false => (0, ns.ipv4().next_id(ns)),
+    };
+    let header = ipv4(
+        way.src.octets(),
+        way.dst.octets(),
+        head.protocol,
+        ttl.clamp(0, 255) as u8,
+        head.tos,
+        id,
+        frag_off,
+        head.options.len() + payload,
+    );
+    let mut packet = room(cx, total).ok_or(errno::ENOBUFS)?;
+    let written = packet.append(&header)
+        && packet.append(head.options)
+        && parts.iter().all(|part| packet.append(part));
+    if !written {
+        return Err(errno::ENOBUFS);
+    }
+    if !head.options.is_empty() {
+        let words = (Ipv4::LEN + head.options.len()) / 4;
+        if let Some(mut fields) = Ipv4Mut::new(packet.data_mut()) {
+            fields.set_version_ihl(0x40 | words as u8);
+        }
+        fill_check(packet.data_mut());
+    }
+    send_whole(cx, ns, way, (head.mark, head.priority), head.looped, packet);
+    Ok(())
+}
+
+/// Returns an empty packet with room for `len` bytes.
+fn room(cx: &Cx<'_>, len: usize) -> Option<Packet> {
+    let mut packet = cx.stack.pool.alloc(0)?;
+    if packet.tailroom() < len {
+        packet = cx.stack.pool.alloc(len)?;
+        packet.trim(0);
+    }
+    Some(packet)
+}
+
+/// Sends a program's packet with the header that it has made (`raw_send_hdrinc`). Fills in the total length, the
+/// checksum, and the source and the identification where they are zero.
+///
+/// # Errors
+/// EMSGSIZE if it does not fit the link, EINVAL without a whole header, ENOBUFS without memory.
+pub fn send_included(
+    cx: &mut Cx<'_>,
+    ns: &Namespace,
+    way: &Way<'_>,
+    (mark, priority): (u32, u32),
+    looped: bool,
+    bytes: &[u8],
+) -> Result<(), i32> {
+    if bytes.len() > way.hop.mtu as usize {
+        return Err(errno::EMSGSIZE);
+    }
+    let header = Ipv4::new(bytes).ok_or(errno::EINVAL)?;
+    let len = header.header_len();
+    if len > bytes.len() {
+        return Err(errno::EINVAL);
+    }
+    let mut packet = room(cx, bytes.len()).ok_or(errno::ENOBUFS)?;
+    if !packet.append(bytes) {
+        return Err(errno::ENOBUFS);
+    }
+    if len >= Ipv4::LEN {
+        let id = ns.ipv4().next_id(ns);
+        if let Some(mut fields) = Ipv4Mut::new(packet.data_mut()) {
+            if header.src() == [0; 4] {
+                fields.set_src(way.src.octets());
+            }
+            if header.id() == 0 {
+                fields.set_id(id);
+            }
+            fields.set_total_len(bytes.len() as u16);
+        }
+        fill_check(packet.data_mut());
+    }
+    send_whole(cx, ns, way, (mark, priority), looped, packet);
+    Ok(())
+}
+
+/// Sends a packet that begins with its header (`ip_local_out`, `ip_mc_output`).
+fn send_whole(
+    cx: &mut Cx<'_>,
+    ns: &Namespace,
+    way: &Way<'_>,
+    (mark, priority): (u32, u32),
+    looped: bool,
+    mut packet: Packet,
+) {
+    let device = way.hop.device;
+    let len = Ipv4::new(packet.data()).map_or(Ipv4::LEN, |header| header.header_len());
+    packet.set_network(0);
+    packet.set_transport(len);
+    packet.protocol = ETH_P_IP;
+    (packet.mark, packet.priority) = (mark, priority);
+    packet.flags.insert(Flags::LOCAL);
+    packet.set_pkt_type(PacketType::Outgoing);
+    packet.time = cx.now;
+    packet.iif = 0;
+    packet.dev = device.key.0;
+    let to_loopback = device.flags() & iff::LOOPBACK != 0;
+    let wanted = looped || !way.is_multicast();
+    if way.loops && wanted && !to_loopback {
+        loop_back(cx, ns, way, device, &packet);
+    }
+    let ttl = Ipv4::new(packet.data()).map_or(0, |header| header.ttl());
+    if way.is_multicast() && ttl == 0 {
+        return cx.consume(packet);
+    }
+    output::send(cx, device, ns, &way.hop, packet);
+}
+
+/// Delivers a copy of a packet that the host has sent to a group or to all (`ip_mc_finish_output`).
+fn loop_back(
+    cx: &mut Cx<'_>,
+    ns: &Namespace,
+    way: &Way<'_>,
+    device: &Arc<Device>,
+    packet: &Packet,
+) {
+    let Some(mut copy) = packet.copy() else {
+        return device.count_drop(Place::Ipv4Local, weir_packet::DropReason::NOMEM);
+    };
+    copy.set_pkt_type(PacketType::Loopback);
+    copy.iif = device.ifindex();
+    let mib = cx.mib(ns);
+    let (counter, octets, to) = match way.is_multicast() {
+        true => (Ip::InMcastPkts, Ip::InMcastOctets, To::Group),
+        false => (Ip::InBcastPkts, Ip::InBcastOctets, To::All),
+    };
+    mib.ip.add(Ip::InReceives, 1);
+    mib.ip.add(Ip::InOctets, copy.len() as u64);
+    mib.ip.add(counter, 1);
+    mib.ip.add(octets, copy.len() as u64);
+    local::deliver(cx, device, ns, copy, to);
+}

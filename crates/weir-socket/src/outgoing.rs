@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What UDP, ping and raw sockets do alike to send a datagram: its destination, the choices of its control messages, its
+//! route and the limits of its length (`udp_sendmsg`, `udpv6_sendmsg`, `__ip_append_data`, `__ip6_append_data`).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use weir_inet::mib::{Count, Ip};
+use weir_inet::{ipv4, ipv6};
+use weir_netlink::{errno, rta};
+use weir_packet::header::{Ipv4, Ipv6};
+
+use crate::Outgoing;
+use crate::abi::{AF_INET, AF_INET6, MSG_DONTROUTE, MSG_OOB, pmtudisc};
+use crate::address::{Address, LEAST_V6, LEN_V6, family, read_v4, read_v6};
+use crate::control::{self, Choice};
+use crate::cpu::Cx;
+use crate::error;
+use crate::options::Options;
+use crate::socket::{Proto, Socket};
+
+const AF_UNSPEC: u16 = 0;
+
+/// A datagram whose destination and options are known.
+#[derive(Debug, Clone, Copy)]
+pub struct Prepared {
+    /// The destination.
+    pub to: Address,
+    /// The choices for this datagram.
+    pub choice: Choice,
+    /// The socket's options.
+    pub options: Options,
+    /// The source address of the socket.
+    pub source: IpAddr,
+    /// The socket's port.
+    pub port: u16,
+    /// The device that the socket is bound to.
+    pub device: u32,
+    /// The device of `IPV6_PKTINFO`.
+    pub sticky: u32,
+    /// `IPV6_MTU`, or 0.
+    pub frag_size: u32,
+    /// The path MTU to this destination that an error has told.
+    pub learned: Option<u32>,
+    /// `MSG_*`
+    pub flags: i32,
+    /// The datagram goes to the socket's peer.
+    pub connected: bool,
+}
+
+/// Reads the destination of a datagram.
+fn destination(socket: &Socket, to: &[u8], peer: Option<Address>) -> Result<(Address, bool), i32> {
+    let connected = || {
+        let peer = peer.ok_or(errno::EDESTADDRREQ)?;
+        Ok((peer, true))
+    };
+    if to.is_empty() {
+        return connected();
+    }
+    let ports = matches!(socket.proto, Proto::Udp);
+    if !socket.is_v6() {
+        let address = read_v4(to).ok_or(errno::EINVAL)?;
+        if !matches!(family(to), Some(AF_INET | AF_UNSPEC)) {
+            return Err(errno::EAFNOSUPPORT);
+        }
+        if ports && address.port == 0 {
+            return Err(errno::EINVAL);
+        }
+        return Ok((address, false));
+    }
+    let v6only = socket.state().options.v6only;
+    match family(to) {
+        Some(AF_INET6) => {}
+        Some(AF_UNSPEC) if ports => return connected(),
+        Some(AF_INET) if ports => {
+            if v6only {
+                return Err(errno::ENETUNREACH);
+            }
+            let address = read_v4(to).ok_or(errno::EINVAL)?;
+            return match address.port {
+                0 => Err(errno::EINVAL),
+                _ => Ok((address, false)),
+            };
+        }
+        Some(_) if to.len() >= LEAST_V6 => {
+            return Err(match ports || matches!(socket.proto, Proto::Ping) {
+                true => errno::EINVAL,
+                false => errno::EAFNOSUPPORT,
+            });
+        }
+        _ => return Err(errno::EINVAL),
+    }
+    if to.len() < LEAST_V6 {
+        return Err(errno::EINVAL);
+    }
+    let mut address = read_v6(to).ok_or(errno::EINVAL)?;
+    if ports && address.port == 0 {
+        return Err(errno::EINVAL);
+    }
+    if to.len() < LEN_V6 {
+        address.scope = 0;
+    }
+    match address.ip {
+        IpAddr::V4(_) if !ports => return Err(errno::EINVAL),
+        IpAddr::V4(_) if v6only => return Err(errno::ENETUNREACH),
+        IpAddr::V6(ip) if ip.is_unspecified() => {
+            let mapped = ports && socket.state().local.ip.is_ipv4();
+            address.ip = match mapped {
+                true => Ipv4Addr::LOCALHOST.into(),
+                false => Ipv6Addr::LOCALHOST.into(),
+            };
+        }
+        _ => {}
+    }
+    Ok((address, false))
+}
+
+/// Reads what a program sends, up to its destination and its control messages.
+///
+/// # Errors
+/// EMSGSIZE, EOPNOTSUPP for `MSG_OOB`, EINVAL, EAFNOSUPPORT, EDESTADDRREQ, ENETUNREACH.
+pub fn prepare(socket: &Socket, message: &Outgoing<'_>) -> Result<Prepared, i32> {
+    if message.data.len() > 0xffff {
+        return Err(errno::EMSGSIZE);
+    }
+    if message.flags & MSG_OOB != 0 {
+        return Err(errno::EOPNOTSUPP);
+    }
+    let peer = socket.state().peer;
+    let (to, connected) = destination(socket, message.to, peer)?;
+    let choice = control::read(message.control, socket.is_v6(), to.ip.is_ipv6())?;
+    let state = socket.state();
+    Ok(Prepared {
+        to,
+        choice,
+        options: state.options,
+        source: state.source,
+        port: state.local.port,
+        device: state.device,
+        sticky: state.sticky_device,
+        frag_size: state.frag_size,
+        learned: state
+            .learned
+            .filter(|(ip, _)| *ip == to.ip)
+            .map(|(_, mtu)| mtu),
+        flags: message.flags,
+        connected,
+    })
+}
+
+/// Returns and clears the socket's pending error, as an allocation for a packet would (`sock_alloc_send_pskb`).
+///
+/// # Errors
+/// The pending error; EPIPE if the program has closed the direction.
+pub fn pending(socket: &Socket) -> Result<(), i32> {
+    let mut state = socket.state();
+    match std::mem::take(&mut state.error) {
+        0 if state.shut.1 => Err(errno::EPIPE),
+        0 => Ok(()),
+        error => Err(error),
+    }
+}
+
+impl Prepared {
+    /// Finds the route over IPv4.
+    ///
+    /// # Errors
+    /// Those of the route; EACCES for a broadcast without `SO_BROADCAST`.
+    pub fn route_v4<'g>(
+        &self,
+        socket: &'g Socket,
+        cx: &Cx<'g>,
+        protocol: u8,
+    ) -> Result<ipv4::egress::Way<'g>, i32> {
+        let IpAddr::V4(dst) = self.to.ip else {
+            return Err(errno::EAFNOSUPPORT);
+        };
+        let options = &self.options;
+        let mut oif = match self.choice.oif {
+            0 => self.device,
+            oif => oif,
+        };
+        let own = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) if !ip.is_unspecified() => Some(ip),
+            _ => None,
+        };
+        let mut src = self.choice.src.and_then(own).or_else(|| own(self.source));
+        if dst.is_multicast() {
+            let vrf = |oif| {
+                let device = socket.ns().device(oif, cx.guard);
+                device.is_some_and(|device| device.is_l3_master())
+            };
+            if oif == 0 || (options.mc_device != 0 && vrf(oif)) {
+                oif = options.mc_device;
+            }
+            src = src.or_else(|| own(options.mc_address.into()));
+        } else if oif == 0 {
+            oif = options.uc_device;
+        }
+        let wish = ipv4::egress::Wish {
+            dst,
+            src,
+            oif,
+            tos: self.choice.tos.map_or(options.tos, |tos| tos as u8),
+            mark: self.choice.mark.unwrap_or(options.mark),
+            protocol,
+            ports: (self.port, self.to.port),
+            any_source: options.transparent || options.hdrincl,
+            on_link: options.dontroute || self.flags & MSG_DONTROUTE != 0,
+        };
+        let ns = socket.ns();
+        let way = ipv4::egress::find(ns, &wish, cx.guard).inspect_err(|error| {
+            if *error == errno::ENETUNREACH {
+                cx.mib(ns).ip.add(Ip::OutNoRoutes, 1);
+            }
+        })?;
+        if way.kind == rta::rtn::BROADCAST && !options.broadcast {
+            return Err(errno::EACCES);
+        }
+        Ok(way)
+    }
+
+    /// Returns the header fields of a packet over IPv4 with `len` bytes behind its header.
+    ///
+    /// # Errors
+    /// EMSGSIZE if the packet may not be fragmented and does not fit; the error queue is told.
+    pub fn head_v4(
+        &self,
+        socket: &Socket,
+        cx: &mut Cx<'_>,
+        way: &ipv4::egress::Way<'_>,
+        protocol: u8,
+        len: usize,
+    ) -> Result<ipv4::egress::Head<'static>, i32> {
+        let options = &self.options;
+        let discover = options.pmtudisc;
+        let mtu = match discover {
+            pmtudisc::PROBE.. => way.hop.device.mtu().min(0xffff),
+            _ => self.learned.map_or(way.hop.mtu, |mtu| mtu.min(way.hop.mtu)),
+        };
+        let free = discover < pmtudisc::DO || discover == pmtudisc::OMIT;
+        let most = if free { 0xffff } else { mtu as usize };
+        let total = Ipv4::LEN + len;
+        if total > most {
+            error::too_long(socket, cx, self.to, false, mtu);
+            return Err(errno::EMSGSIZE);
+        }
+        let fits = total <= mtu as usize;
+        let tos = self.choice.tos.map_or(options.tos, |tos| tos as u8);
+        let ttl = match self.choice.ttl {
+            Some(ttl) => Some(ttl as u8),
+            None if way.is_multicast() => Some(options.mc_ttl),
+            None => u8::try_from(options.ttl).ok(),
+        };
+        Ok(ipv4::egress::Head {
+            protocol,
+            tos,
+            ttl,
+            df: match discover {
+                pmtudisc::DO | pmtudisc::PROBE => true,
+                pmtudisc::WANT => fits,
+                _ => false,
+            },
+            options: &[],
+            mark: self.choice.mark.unwrap_or(options.mark),
+            priority: match self.choice.tos {
+                Some(_) => ipv4::output::priority(tos),
+                None => options.priority,
+            },
+            looped: options.mc_loop,
+        })
+    }
+
+    /// Finds the route over IPv6.
+    ///
+    /// # Errors
+    /// Those of the route; EINVAL for a source that is not ours, ENODEV.
+    pub fn route_v6<'g>(
+        &self,
+        socket: &'g Socket,
+        cx: &Cx<'g>,
+        protocol: u8,
+    ) -> Result<ipv6::egress::Way<'g>, i32> {
+        let IpAddr::V6(dst) = self.to.ip else {
+            return Err(errno::EAFNOSUPPORT);
+        };
+        if self.source.is_ipv4() {
+            // The socket is bound to an IPv4-mapped address.
+            return Err(errno::ENETUNREACH);
+        }
+        let options = &self.options;
+        let ns = socket.ns();
+        let link = dst.is_unicast_link_local() || (dst.is_multicast() && dst.octets()[1] & 15 <= 2);
+        let mut oif = match self.device {
+            0 if link && !self.connected => self.to.scope,
+            bound => bound,
+        };
+        if oif == 0 {
+            oif = self.sticky;
+        }
+        if self.choice.oif != 0 {
+            if oif != 0 && oif != self.choice.oif {
+                return Err(errno::EINVAL);
+            }
+            ns.device(self.choice.oif, cx.guard).ok_or(errno::ENODEV)?;
+            oif = self.choice.oif;
+        }
+        let own = |ip: IpAddr| match ip {
+            IpAddr::V6(ip) if !ip.is_unspecified() => Some(ip),
+            _ => None,
+        };
+        let chosen = self.choice.src.and_then(own);
+        if let Some(src) = chosen {
+            let free = options.freebind || options.transparent;
+            if !free && !crate::bind::is_ours_v6(ns, src, oif, cx.guard) {
+                return Err(errno::EINVAL);
+            }
+        }
+        if oif == 0 {
+            oif = match dst.is_multicast() {
+                true => options.mc_device6,
+                false => options.uc_device6,
+            };
+        }
+        let wish = ipv6::egress::Wish {
+            dst,
+            src: chosen.or_else(|| own(self.source)),
+            oif,
+            mark: self.choice.mark.unwrap_or(options.mark),
+            protocol,
+            ports: (self.port, self.to.port),
+        };
+        ipv6::egress::find(ns, &wish, cx.guard).inspect_err(|error| {
+            if *error == errno::ENETUNREACH {
+                cx.mib6_all(ns).ip(Ip::OutNoRoutes, 1);
+            }
+        })
+    }
+
+    /// Returns the header fields of a packet over IPv6 with `len` bytes behind its header.
+    ///
+    /// # Errors
+    /// EMSGSIZE if the packet may not be fragmented and does not fit; the error queue is told.
+    pub fn head_v6(
+        &self,
+        socket: &Socket,
+        cx: &mut Cx<'_>,
+        way: &ipv6::egress::Way<'_>,
+        protocol: u8,
+        len: usize,
+    ) -> Result<ipv6::output::Head, i32> {
+        let options = &self.options;
+        let discover = options.pmtudisc6;
+        let mut mtu = match discover {
+            pmtudisc::PROBE.. => way.route.device.mtu(),
+            _ => {
+                let mtu = way.route.mtu();
+                self.learned.map_or(mtu, |learned| learned.min(mtu))
+            }
+        };
+        if self.frag_size != 0 {
+            mtu = mtu.min(self.frag_size);
+        }
+        let free = discover < pmtudisc::DO || discover == pmtudisc::OMIT;
+        let total = Ipv6::LEN + len;
+        let whole = self.choice.dontfrag.unwrap_or(options.dontfrag);
+        let most = if free && !whole {
+            Ipv6::LEN + 0xffff
+        } else {
+            mtu as usize
+        };
+        if total > most {
+            error::too_long(socket, cx, self.to, true, mtu);
+            return Err(errno::EMSGSIZE);
+        }
+        let limit = match self.choice.ttl {
+            Some(limit @ 0..) => limit,
+            _ if way.dst.is_multicast() => options.mc_hops,
+            _ => options.hops,
+        };
+        let class = match self.choice.tos {
+            Some(class @ 0..) => class as u8,
+            _ => options.tclass,
+        };
+        let ns = socket.ns();
+        let label = match self.choice.flow.unwrap_or(self.to.flow) & 0xf_ffff {
+            0 if options.autoflowlabel == Some(false) => 0,
+            0 => ipv6::output::flow_label(ns, way.src, way.dst, protocol),
+            label if options.flowinfo_send => label,
+            _ => ipv6::output::flow_label(ns, way.src, way.dst, protocol),
+        };
+        Ok(ipv6::output::Head {
+            src: way.src,
+            dst: way.dst,
+            protocol,
+            hop_limit: match u8::try_from(limit) {
+                Ok(limit) => limit,
+                Err(_) => way.route.hop_limit(),
+            },
+            class,
+            label,
+        })
+    }
+
+    /// Sends a packet over IPv6 whose payload is `bytes`.
+    ///
+    /// # Errors
+    /// ENOBUFS without memory.
+    pub fn send_v6(
+        &self,
+        socket: &Socket,
+        cx: &mut Cx<'_>,
+        way: &ipv6::egress::Way<'_>,
+        head: &ipv6::output::Head,
+        bytes: &[u8],
+    ) -> Result<(), i32> {
+        let mut packet = cx.stack.pool.packet(bytes).ok_or(errno::ENOBUFS)?;
+        packet.mark = self.choice.mark.unwrap_or(self.options.mark);
+        packet.priority = self.options.priority;
+        ipv6::egress::send(cx, socket.ns(), way, head, self.options.mc_loop6, packet);
+        Ok(())
+    }
+}
