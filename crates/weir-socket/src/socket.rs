@@ -383,6 +383,14 @@ impl Socket {
         }
     }
 
+    /// The number of connections that wait for [`Socket::accept`].
+    pub fn waiting(&self) -> usize {
+        match &self.proto {
+            Proto::Tcp(tcp) => tcp.waiting(),
+            _ => 0,
+        }
+    }
+
     /// Sends a datagram. Returns the number of bytes.
     ///
     /// # Errors

@@ -42,6 +42,11 @@ impl Tcp {
         false
     }
 
+    /// Returns the number of connections that wait to be accepted.
+    pub fn waiting(&self) -> usize {
+        0
+    }
+
     /// Binds the socket.
     pub fn bind(&self, socket: &Socket, cx: &mut Cx<'_>, address: &[u8]) -> Result<(), i32> {
         let _ = (socket, cx, address);
