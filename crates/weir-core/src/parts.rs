@@ -17,7 +17,7 @@
 //! | 5 | | UDP ports | |
 //! | 6 | sequence of ethtool notifications | VXLAN | |
 //! | 7 | listeners of rules | SNMP counters | |
-//! | 8 | | protocols above IP | |
+//! | 8 | listeners of nexthop objects | protocols above IP | |
 //! | 9 | | tunnels by their ends | |
 //! | 10 | | what is passed to sockets | |
 //! | 11 | | sockets | |

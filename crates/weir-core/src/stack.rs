@@ -87,7 +87,7 @@ pub struct Shared {
     /// The packet memory pool.
     pub pool: Pool,
     /// The stack's only clock.
-    pub clock: Clock,
+    pub clock: Arc<Clock>,
     /// The armed timers. Their lock is last in the lock order.
     pub timers: Timers<Job>,
     /// The trace notes of packets, if tracing is on.
@@ -210,9 +210,9 @@ impl Stack {
         debug_assert!(types.len() <= PROTOCOLS, "a protocol would not be received");
         let domain = Domain::new(config.rcu.clone());
         let clock = if config.virtual_time {
-            Clock::new_virtual()
+            Arc::new(Clock::new_virtual())
         } else {
-            Clock::new_real()
+            Arc::new(Clock::new_real())
         };
         let stack = Self(Arc::new(Shared {
             budget: Arc::new(

@@ -35,6 +35,7 @@ crate::slots! {
         FibMultipathHashPolicy = 0, "fib_multipath_hash_policy";
         FibMultipathHashFields = 7, "fib_multipath_hash_fields";
         FibMultipathUseNeigh = 0, "fib_multipath_use_neigh";
+        NexthopCompatMode = 1, "nexthop_compat_mode";
         IpfragTime = 30, "ipfrag_time";
         IpfragMaxDist = 64, "ipfrag_max_dist";
         IgmpLinkLocalMcastReports = 1, "igmp_link_local_mcast_reports";

@@ -62,8 +62,10 @@ classes! {
     40 false { Addresses = "the IPv4 or IPv6 addresses of a device", }
     45 false { Groups = "the IPv4 or IPv6 groups of a device", }
     // A bridge adds the entries of a VLAN while it changes its VLANs.
-    48 false { BridgeVlans = "the VLANs of a bridge", }
-    49 false { BondPorts = "the ports of a bond", }
+    47 false { BridgeVlans = "the VLANs of a bridge", }
+    48 false { BondPorts = "the ports of a bond", }
+    // The routes of a nexthop object go with it.
+    49 false { Nexthops = "the nexthop objects of a namespace", }
     50 false {
         BondLists = "the settings of a bond that are no numbers, and the counters of its ports",
         Routes = "a FIB table, its set of tables, or a rule list",
@@ -115,6 +117,7 @@ classes! {
         BridgeTimer = "the aging timer of a bridge",
         BridgeSnoop = "the groups that a bridge snoops",
         BridgeStp = "the spanning tree variables of a bridge",
+        NexthopTimer = "the timer of the resilient groups of a namespace",
         BondTimer = "the timer of a bond's monitor",
         Lacp = "the aggregators of a bond",
     }

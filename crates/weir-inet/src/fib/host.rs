@@ -7,15 +7,19 @@ use std::sync::Arc;
 use weir_netlink::{Error, rtm};
 use weir_sync::rcu::Guard;
 
+use super::nexthop::Change;
+use super::object::Object;
 use super::route::Event;
 use super::rule::{Entry, Rule};
 use super::sync::Loss;
 use super::{Address, Events, Family, Fib, FibHost, RouteDevice};
+use crate::clock::Holds;
+use crate::cpu::Cx;
 use crate::device::Device;
 use crate::layers::{self, Module, NamespaceEvent, Site};
 use crate::namespace::Namespace;
 use crate::parts::{Key, StackParts};
-use crate::settings::{HasIp, Ipv4Conf, Ipv6Conf, WithSettings};
+use crate::settings::{HasIp, Ipv4, Ipv4Conf, Ipv6Conf, WithSettings};
 use crate::stack::Stack;
 
 /// Hears of routes that came or went.
@@ -37,6 +41,12 @@ fn device_event(site: &Site<'_>, event: layers::Event) {
     match event {
         layers::Event::Entered => rules_attach(ns, &site.device.name(), ifindex),
         layers::Event::Detached => rules_detach(ns, ifindex),
+        // A device that joins or leaves a VRF goes down and up again in Linux (`cycle_netdev`).
+        layers::Event::Down | layers::Event::L3Master => nexthops_lost(site, false),
+        layers::Event::Carrier if !site.device.link.carrier(site.stack, site.device) => {
+            nexthops_lost(site, false);
+        }
+        layers::Event::Gone => nexthops_lost(site, true),
         layers::Event::Renamed => {
             rules_detach(ns, ifindex);
             rules_attach(ns, &site.device.name(), ifindex);
@@ -53,6 +63,9 @@ fn namespace_event(_: &Stack, ns: &Arc<Namespace>, event: NamespaceEvent) {
     if event == NamespaceEvent::Closing && !heard {
         ns.fib().v4.forget();
         ns.fib().v6.forget();
+    }
+    if event == NamespaceEvent::Emptied {
+        ns.fib().clear_nexthops();
     }
 }
 
@@ -73,6 +86,66 @@ static RULE_LISTENERS: Key<Vec<HearRule>, 7> = Key::new();
 /// Has `hear` called for rules that no request made.
 pub fn listen_rules(parts: &mut StackParts, hear: HearRule) {
     parts.get_mut(&RULE_LISTENERS).push(hear);
+}
+
+/// Hears of a nexthop object's bucket that moved without a request.
+pub type HearNexthop = fn(&Stack, &Namespace, &Change<Arc<Device>>);
+
+static NEXTHOP_LISTENERS: Key<Vec<HearNexthop>, 8> = Key::new();
+
+/// Has `hear` called for buckets that no request moved.
+pub fn listen_nexthops(parts: &mut StackParts, hear: HearNexthop) {
+    parts.get_mut(&NEXTHOP_LISTENERS).push(hear);
+}
+
+/// Returns `net.ipv4.nexthop_compat_mode`.
+pub fn compat(ns: &Namespace) -> bool {
+    ns.conf().ipv4.get(Ipv4::NexthopCompatMode) != 0
+}
+
+/// Removes the nexthop objects through a device that is lost.
+fn nexthops_lost(site: &Site<'_>, gone: bool) {
+    let (ns, mut changes) = (site.ns, Vec::new());
+    if ns.fib().nexthops.is_empty() {
+        return;
+    }
+    let ifindex = site.device.ifindex();
+    ns.fib()
+        .nexthops_lost(ifindex, gone, compat(ns), &mut changes);
+    let v6 = changes.into_iter().filter_map(|change| match change {
+        Change::V6(event) => Some(event),
+        _ => None,
+    });
+    tell(site.stack, ns, &v6.collect::<Vec<_>>());
+}
+
+/// Looks after resilient groups when it is time.
+pub fn arm_nexthops(stack: &Stack, ns: &Arc<Namespace>) {
+    let Some(due) = ns.fib().nexthops.due() else {
+        return;
+    };
+    let weak = Arc::downgrade(ns);
+    let fire = move |cx: &mut Cx<'_>| {
+        let Some(ns) = weak.upgrade() else { return };
+        let mut changes = Vec::new();
+        ns.fib().nexthops.upkeep(cx.stack.clock.now(), &mut changes);
+        for change in &changes {
+            let listeners = cx.stack.parts.find(&NEXTHOP_LISTENERS);
+            for hear in listeners.into_iter().flatten() {
+                hear(cx.stack, &ns, change);
+            }
+        }
+        *ns.fib().nexthop_timer.lock() = None;
+        arm_nexthops(cx.stack, &ns);
+    };
+    let mut timer = ns.fib().nexthop_timer.lock();
+    if timer.as_ref().is_some_and(|timer| timer.time() <= due) {
+        return;
+    }
+    if let Some(timer) = timer.take() {
+        stack.timers.cancel(timer);
+    }
+    *timer = Some(stack.arm(due, Holds::Nothing, Box::new(fire)));
 }
 
 /// The priority of the rules that come with the first VRF (`VRF_FIB_RULE_PREF`).
@@ -193,6 +266,9 @@ impl FibHost<Arc<Device>> for Host<'_> {
     }
     fn is_here(&self, device: &Arc<Device>, ipv6: bool) -> bool {
         device.is_in(self.ns, self.guard) && device.has_ip(ipv6)
+    }
+    fn nexthop(&self, id: u32) -> Option<Arc<Object<Arc<Device>>>> {
+        self.ns.fib().nexthops.find(id)
     }
     fn has_carrier(&self, device: &Arc<Device>) -> bool {
         device.link.carrier(self.stack, device)

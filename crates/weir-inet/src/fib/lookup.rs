@@ -21,6 +21,7 @@ use std::sync::Arc;
 use weir_netlink::{errno, rta};
 use weir_sync::rcu::Guard;
 
+use super::object::State;
 use super::route::{Alias, LOOPBACK, Leaf, NextHop, RouteInfo, error_of, shares, siblings};
 use super::table::Table;
 use super::{Address, Family, RouteDevice};
@@ -96,7 +97,7 @@ pub struct LookupFlags {
 
 /// The route found for a flow.
 #[derive(Debug)]
-pub struct Found<'g, K, D> {
+pub struct Found<'g, K, D: RouteDevice> {
     /// The table of the route.
     pub table: u32,
     /// The prefix.
@@ -110,14 +111,15 @@ pub struct Found<'g, K, D> {
     /// The first usable next hop, or the selected one.
     pub hop: &'g NextHop<D>,
     leaf: &'g Leaf<D>,
+    guard: &'g Guard,
 }
 
-impl<K: Copy, D> Clone for Found<'_, K, D> {
+impl<K: Copy, D: RouteDevice> Clone for Found<'_, K, D> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<K: Copy, D> Copy for Found<'_, K, D> {}
+impl<K: Copy, D: RouteDevice> Copy for Found<'_, K, D> {}
 
 /// The reason a table has no route: the errno, and the length of the prefix that decided it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,9 +174,9 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
             let longest = || self.lpm.longest(flow.dst, limit, guard).ok_or(NONE);
             let (dst_len, leaf) = first.take().map_or_else(longest, Ok)?;
             let choice = if K::IPV6 {
-                choose6(leaf, flow, flags)
+                choose6(leaf, flow, flags, guard)
             } else {
-                choose4(leaf, flow, flags)
+                choose4(leaf, flow, flags, guard)
             };
             match choice {
                 Some(Ok((alias, hop))) => {
@@ -186,6 +188,7 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
                         info: &alias.info,
                         hop,
                         leaf,
+                        guard,
                     });
                 }
                 Some(Err(errno)) => return Err(Miss { errno, dst_len }),
@@ -204,6 +207,7 @@ fn choose4<'g, K: Address, D: RouteDevice>(
     leaf: &'g Leaf<D>,
     flow: &Flow<K>,
     flags: LookupFlags,
+    guard: &'g Guard,
 ) -> Choice<'g, D> {
     for alias in leaf.iter() {
         let info = &alias.info;
@@ -217,7 +221,12 @@ fn choose4<'g, K: Address, D: RouteDevice>(
         if info.is_dead() {
             continue;
         }
-        let hop = info.hops.iter().find(|hop| {
+        if let Some(object) = info.object()
+            && object.state(guard).is_some_and(State::is_blackhole)
+        {
+            return Some(Err(error_of(rta::rtn::BLACKHOLE)));
+        }
+        let hop = info.paths(guard).iter().find(|hop| {
             hop.is_usable(false, flags.ignore_linkstate) && (flow.oif == 0 || flow.oif == hop.oif)
         });
         if let Some(hop) = hop {
@@ -234,6 +243,7 @@ fn choose6<'g, K: Address, D: RouteDevice>(
     leaf: &'g Leaf<D>,
     flow: &Flow<K>,
     flags: LookupFlags,
+    guard: &'g Guard,
 ) -> Choice<'g, D> {
     let device = if flags.input { flow.iif } else { flow.oif };
     let metric = leaf.first().info.spec.priority;
@@ -243,24 +253,32 @@ fn choose6<'g, K: Address, D: RouteDevice>(
         if spec.priority != metric && best.is_some_and(|best| best.1.info.spec.priority == metric) {
             break;
         }
-        let Some(hop) = alias.info.hops.first() else {
-            continue;
-        };
-        let lapsed = spec.expires.is_some_and(|expires| flow.now > expires.get());
-        if lapsed || !hop.is_usable(true, flags.ignore_linkstate) {
+        if spec.expires.is_some_and(|expires| flow.now > expires.get()) {
             continue;
         }
-        let by_device = if device == 0 || hop.oif == device {
-            2
-        } else {
-            0
-        };
-        if by_device == 0 && flags.iface {
-            continue;
+        if let Some(object) = alias.info.object()
+            && object.state(guard).is_some_and(State::is_blackhole)
+        {
+            return Some(Err(error_of(rta::rtn::BLACKHOLE)));
         }
-        let score = by_device | (spec.pref ^ 2) << 2;
-        if best.is_none_or(|best| score > best.0) {
-            best = Some((score, alias, hop));
+        // Of the hops of an object, the first that is better than those of other routes counts.
+        for hop in alias.info.paths(guard) {
+            if !hop.is_usable(true, flags.ignore_linkstate) {
+                continue;
+            }
+            let by_device = if device == 0 || hop.oif == device {
+                2
+            } else {
+                0
+            };
+            if by_device == 0 && flags.iface {
+                continue;
+            }
+            let score = by_device | (spec.pref ^ 2) << 2;
+            if best.is_none_or(|best| score > best.0) {
+                best = Some((score, alias, hop));
+                break;
+            }
         }
     }
     let (_, alias, hop) = best?;
@@ -284,16 +302,32 @@ impl<'g, K: Address, D: RouteDevice> Found<'g, K, D> {
     /// needed.
     #[inline]
     pub fn is_multipath(&self) -> bool {
-        if K::IPV6 {
+        if let Some(object) = self.info.object() {
+            object.hops(self.guard).len() > 1
+        } else if K::IPV6 {
             self.info.is_ecmp() && self.siblings().nth(1).is_some()
         } else {
             self.info.hops.len() > 1
         }
     }
 
+    /// Returns whether a hash is needed by a flow that names its outgoing device, if it is not 0. As in
+    /// Linux, a nexthop object of IPv6 selects regardless of the device.
+    #[inline]
+    pub fn is_multipath_of(&self, oif: u32) -> bool {
+        (oif == 0 || self.info.object().is_some()) && self.is_multipath()
+    }
+
     /// Selects a hop by a 31-bit hash of the flow (`fib_select_multipath`, `fib6_select_path`).
     /// Must not be used if the flow names its outgoing device.
     pub fn select(mut self, hash: u32) -> Self {
+        if let Some(object) = self.info.object() {
+            let state = object.state(self.guard);
+            if let Some(hop) = state.and_then(|state| state.select(hash, self.guard)) {
+                self.hop = hop;
+            }
+            return self;
+        }
         let hash = (hash & 0x7fff_ffff) as i32;
         if K::IPV6 {
             let weights = self.siblings().map(|info| {
@@ -439,7 +473,7 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
 }
 
 /// Returns the length of the prefix that decided, or `None` if no prefix matched.
-fn length<K, D>(outcome: &Result<Found<'_, K, D>, Miss>) -> Option<u8> {
+fn length<K, D: RouteDevice>(outcome: &Result<Found<'_, K, D>, Miss>) -> Option<u8> {
     match outcome {
         Ok(found) => Some(found.dst_len),
         Err(miss) if *miss == NONE => None,
@@ -550,7 +584,11 @@ impl<D: RouteDevice> Family<u32, D> {
             return Err(errno::EINVAL);
         }
         let on_link = |found: &Found<'_, u32, D>| found.hop.scope >= rta::scope::HOST;
-        let same = found.info.hops.iter().any(|hop| hop.oif == flow.iif);
+        let same = found
+            .info
+            .paths(guard)
+            .iter()
+            .any(|hop| hop.oif == flow.iif);
         if same || (local && check.loopback) {
             return Ok(on_link(&found));
         }

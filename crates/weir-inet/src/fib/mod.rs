@@ -12,6 +12,10 @@
 //! | [`table6`] | the same for IPv6, which has different semantics (`ip6_fib.c`) |
 //! | [`rule`] | policy rules |
 //! | [`lookup`] | route lookup for a packet's flow |
+//! | [`hop`] | a next hop |
+//! | [`object`] | a nexthop object as routes see it |
+//! | [`nexthop`] | the nexthop objects of a namespace |
+//! | [`resilient`] | the buckets of resilient groups |
 //! | [`sync`] | the effect of device and address changes on routes |
 //! | [`address`] | the routes that an address creates |
 //! | [`host`] | the connection to the stack's devices and namespaces |
@@ -20,13 +24,18 @@
 //! the rest of the stack through [`FibHost`], so that it can be tested by itself.
 //!
 //! Locks: one per prefix table (the writer's), one per family for the set of tables, one for the
-//! shared route infos, one for the rules. None is taken under another. Readers take none.
+//! shared route infos, one for the rules. None is taken under another, except under that of the nexthop
+//! objects. Readers take none.
 
 pub mod address;
 mod filter;
+pub mod hop;
 pub mod host;
 pub mod lookup;
 pub mod lpm;
+pub mod nexthop;
+pub mod object;
+pub mod resilient;
 pub mod route;
 pub mod rule;
 mod semantics;
@@ -47,7 +56,10 @@ use weir_sync::primitive::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use weir_sync::rcu::{Domain, Guard, Published};
 use weir_sync::small_map::SmallMap;
 
+use crate::clock::TimerId;
 use lpm::Key;
+use nexthop::Nexthops;
+use object::Object;
 use route::{Event, RouteConfig};
 use rule::Rules;
 use semantics::Infos;
@@ -89,11 +101,16 @@ pub fn l3_output<D: RouteDevice>(device: Option<&D>) -> (u32, u32) {
 }
 
 /// The queries that validation makes to the rest of the namespace.
-pub trait FibHost<D> {
+pub trait FibHost<D: RouteDevice> {
     /// Returns the device with an index.
     fn device(&self, ifindex: u32) -> Option<D>;
     /// Returns whether the device has a carrier (`netif_carrier_ok`).
     fn has_carrier(&self, device: &D) -> bool;
+    /// Returns the nexthop object with an id.
+    fn nexthop(&self, id: u32) -> Option<Arc<Object<D>>> {
+        let _ = id;
+        None
+    }
     /// Returns whether the device is in the namespace to stay, and the family is enabled on it.
     fn is_here(&self, device: &D, ipv6: bool) -> bool {
         let _ = (device, ipv6);
@@ -112,12 +129,12 @@ pub trait Address: Key {
     /// Converts an address of this family to a key.
     fn from_ip(address: IpAddr) -> Option<Self>;
     /// Changes of this family's routes, for listeners of both.
-    fn events<D>(events: &[Event<Self, D>]) -> Events<'_, D>;
+    fn events<D: RouteDevice>(events: &[Event<Self, D>]) -> Events<'_, D>;
 }
 
 /// Changes of routes of one family.
 #[derive(Debug, Clone, Copy)]
-pub enum Events<'a, D> {
+pub enum Events<'a, D: RouteDevice> {
     /// IPv4's
     V4(&'a [Event<u32, D>]),
     /// IPv6's
@@ -136,7 +153,7 @@ impl Address for u32 {
             IpAddr::V6(_) => None,
         }
     }
-    fn events<D>(events: &[Event<Self, D>]) -> Events<'_, D> {
+    fn events<D: RouteDevice>(events: &[Event<Self, D>]) -> Events<'_, D> {
         Events::V4(events)
     }
 }
@@ -153,7 +170,7 @@ impl Address for u128 {
             IpAddr::V4(_) => None,
         }
     }
-    fn events<D>(events: &[Event<Self, D>]) -> Events<'_, D> {
+    fn events<D: RouteDevice>(events: &[Event<Self, D>]) -> Events<'_, D> {
         Events::V6(events)
     }
 }
@@ -200,6 +217,10 @@ pub struct Fib<D: RouteDevice> {
     pub v4: Family<u32, D>,
     /// IPv6.
     pub v6: Family<u128, D>,
+    /// Nexthop objects.
+    pub nexthops: Nexthops<D>,
+    /// The timer of resilient groups.
+    pub nexthop_timer: Mutex<Option<TimerId>, order::NexthopTimer>,
     /// What the namespace's VRFs have in common.
     pub vrf: VrfState,
 }
@@ -219,6 +240,8 @@ impl<D: RouteDevice> Fib<D> {
         let fib = Self {
             v4: Family::new(domain),
             v6: Family::new(domain),
+            nexthops: Nexthops::new(domain),
+            nexthop_timer: Mutex::new(None),
             vrf: VrfState::default(),
         };
         // IPv6 creates these two together with the namespace (`fib6_tables_init`).
@@ -359,6 +382,11 @@ impl<D: RouteDevice> Family<u32, D> {
         let info = self.create_info(config, host, v6, &guard)?;
         events.extend(table.insert(config, info.clone())?);
         self.changed();
+        if let Some(object) = info.object()
+            && object.is_gone()
+        {
+            self.remove_by(object);
+        }
         // No lock keeps the devices up: one that went down after the check may have been swept
         // before this route was inserted.
         for hop in &info.hops {

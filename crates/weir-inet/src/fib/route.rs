@@ -7,35 +7,26 @@
 //! atomics, so a device event touches no prefix. An IPv6 route has one next hop. As in Linux, an
 //! IPv6 multipath route consists of several routes of the same prefix and metric (*siblings*).
 //!
-//! Not implemented: realms (`RTA_FLOW`), lightweight tunnels (`RTA_ENCAP`), nexthop objects
-//! (`RTA_NH_ID`), source-specific IPv6 routes. The netlink handler rejects them by name.
+//! A route by a nexthop object (`RTA_NH_ID`) has the hops of the object ([`RouteInfo::paths`]).
+//!
+//! Not implemented: realms (`RTA_FLOW`), lightweight tunnels (`RTA_ENCAP`), source-specific IPv6 routes.
+//! The netlink handler rejects them by name.
 
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use weir_netlink::{errno, rta};
-use weir_sync::primitive::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering::Relaxed};
+use weir_sync::primitive::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use weir_sync::primitive::prefetch;
-use weir_sync::rcu::{Domain, Guard, PublishedArc};
+use weir_sync::rcu::Guard;
 
 use super::RouteDevice;
 use super::lpm::Key;
+use super::object::Object;
 use super::sequence::{Element, Sequence};
-use crate::neigh::Neighbour;
 
-/// `RTNH_F_*` bits as in the message header.
-pub mod flag {
-    use weir_netlink::rta::nh;
-    /// The hop's device is down.
-    pub const DEAD: u8 = nh::F_DEAD;
-    /// The hop's device has no carrier.
-    pub const LINKDOWN: u8 = nh::F_LINKDOWN;
-    /// The gateway is on the link, whatever the tables say.
-    pub const ONLINK: u8 = nh::F_ONLINK;
-    /// Stored for display only.
-    pub const PERVASIVE: u8 = nh::F_PERVASIVE;
-}
+pub use super::hop::{NextHop, flag};
 
 /// The number of metrics (`RTAX_MAX`).
 pub const METRICS: usize = rta::ax::MAX as usize;
@@ -94,131 +85,18 @@ pub struct RouteSpec {
     pub addrconf: bool,
 }
 
-/// A next hop.
-#[derive(Debug)]
-pub struct NextHop<D> {
-    /// The index of the outgoing device, or 0 if there is none.
-    pub oif: u32,
-    /// The outgoing device.
-    pub device: Option<D>,
-    /// The gateway, or `None` if the destination is on the link.
-    pub gateway: Option<IpAddr>,
-    /// The weight, 1..=256; 1 for a single hop.
-    pub weight: u32,
-    /// The scope of the gateway (`fib_nh_scope`).
-    pub scope: u8,
-    flags: AtomicU8,
-    /// The largest 31-bit hash that selects this hop, or -1 for none (`fib_nh_upper_bound`).
-    upper_bound: AtomicI32,
-    /// The gateway's entry that packets used last. It may have been removed since.
-    neighbour: PublishedArc<Neighbour>,
-}
-
-impl<D: RouteDevice> NextHop<D> {
-    /// Creates a hop. `flags` holds the given flags (onlink, pervasive) and the detected ones (link
-    /// down). Packets read the hop under guards of `domain`.
-    pub fn new(
-        domain: &Domain,
-        oif: u32,
-        device: Option<D>,
-        gateway: Option<IpAddr>,
-        weight: u32,
-        flags: u8,
-    ) -> Self {
-        Self {
-            oif,
-            device,
-            gateway,
-            weight,
-            scope: rta::scope::NOWHERE,
-            flags: AtomicU8::new(flags),
-            upper_bound: AtomicI32::new(i32::MAX),
-            neighbour: PublishedArc::new(domain, None),
-        }
-    }
-
-    /// Returns a copy of the hop for another route.
-    pub(super) fn copy(&self, domain: &Domain) -> Self {
-        let device = self.device.clone();
-        let mut copy = Self::new(
-            domain,
-            self.oif,
-            device,
-            self.gateway,
-            self.weight,
-            self.flags(),
-        );
-        copy.scope = self.scope;
-        copy
-    }
-
-    /// Returns `RTNH_F_*`.
-    pub fn flags(&self) -> u8 {
-        self.flags.load(Relaxed)
-    }
-
-    pub(super) fn set(&self, flags: u8) {
-        self.flags.fetch_or(flags, Relaxed);
-    }
-
-    pub(super) fn clear(&self, flags: u8) {
-        self.flags.fetch_and(!flags, Relaxed);
-    }
-
-    /// Returns whether packets may use the hop: it is not dead, and its link is not down if that
-    /// matters.
-    #[inline]
-    pub(super) fn is_usable(&self, ipv6: bool, ignore_linkstate: bool) -> bool {
-        let flags = self.flags();
-        if flags & (flag::DEAD | flag::LINKDOWN) == 0 {
-            return true;
-        }
-        flags & flag::DEAD == 0
-            && (ignore_linkstate
-                || !self
-                    .device
-                    .as_ref()
-                    .is_some_and(|d| d.ignores_linkdown(ipv6)))
-    }
-
-    pub(super) fn upper_bound(&self) -> i32 {
-        self.upper_bound.load(Relaxed)
-    }
-
-    /// Returns the gateway's neighbour entry if packets have used it and it is still in the table.
-    #[inline]
-    pub fn neighbour<'g>(&'g self, guard: &'g Guard) -> Option<&'g Neighbour> {
-        let entry = self.neighbour.load(guard)?;
-        (!entry.is_dead()).then_some(entry)
-    }
-
-    /// Remembers the gateway's neighbour entry for the next packets.
-    pub fn remember(&self, entry: &Arc<Neighbour>) {
-        if self.gateway.is_some() {
-            self.neighbour.replace(Some(entry.clone()));
-        }
-    }
-
-    /// Returns whether two hops are equal for the purpose of sharing route infos (`nh_comp`).
-    fn same(&self, other: &Self) -> bool {
-        self.oif == other.oif
-            && self.gateway == other.gateway
-            && self.weight == other.weight
-            && self.scope == other.scope
-            && (self.flags() ^ other.flags()) & !rta::nh::COMPARE_MASK == 0
-    }
-}
-
 /// The next hops of a route. The only hop, which most routes have, lies inside the [`RouteInfo`].
 #[derive(Debug)]
-pub enum Hops<D> {
+pub enum Hops<D: RouteDevice> {
     /// The only hop.
     One(NextHop<D>),
     /// Several hops, or none.
     Many(Box<[NextHop<D>]>),
+    /// Those of a nexthop object. As a slice, there are none.
+    Object(Arc<Object<D>>),
 }
 
-impl<D> From<Vec<NextHop<D>>> for Hops<D> {
+impl<D: RouteDevice> From<Vec<NextHop<D>>> for Hops<D> {
     fn from(mut hops: Vec<NextHop<D>>) -> Self {
         match (hops.pop(), hops.is_empty()) {
             (Some(only), true) => Self::One(only),
@@ -230,18 +108,25 @@ impl<D> From<Vec<NextHop<D>>> for Hops<D> {
     }
 }
 
-impl<D> std::ops::Deref for Hops<D> {
+impl<D: RouteDevice> From<Arc<Object<D>>> for Hops<D> {
+    fn from(object: Arc<Object<D>>) -> Self {
+        Self::Object(object)
+    }
+}
+
+impl<D: RouteDevice> std::ops::Deref for Hops<D> {
     type Target = [NextHop<D>];
     #[inline]
     fn deref(&self) -> &[NextHop<D>] {
         match self {
             Self::One(hop) => std::slice::from_ref(hop),
             Self::Many(hops) => hops,
+            Self::Object(_) => &[],
         }
     }
 }
 
-impl<'a, D> IntoIterator for &'a Hops<D> {
+impl<'a, D: RouteDevice> IntoIterator for &'a Hops<D> {
     type Item = &'a NextHop<D>;
     type IntoIter = std::slice::Iter<'a, NextHop<D>>;
     fn into_iter(self) -> Self::IntoIter {
@@ -253,8 +138,9 @@ impl<'a, D> IntoIterator for &'a Hops<D> {
 /// fib6_info`). The fields that a forwarded packet reads share the first cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct RouteInfo<D> {
-    /// The next hops. IPv4 has any number, and one for types that reject packets; IPv6 has one.
+pub struct RouteInfo<D: RouteDevice> {
+    /// The route's own hops. IPv4 has any number, and one for types that reject packets; IPv6 has one.
+    /// A route by a nexthop object has none ([`RouteInfo::paths`]).
     pub hops: Hops<D>,
     /// A copy of the metric `RTAX_MTU`.
     mtu: u32,
@@ -271,9 +157,9 @@ pub struct RouteInfo<D> {
     routes: AtomicU32,
 }
 
-const _: () = assert!(std::mem::offset_of!(RouteInfo<Arc<()>>, spec) <= 64);
+const _: () = assert!(std::mem::offset_of!(RouteInfo<Arc<crate::device::Device>>, spec) <= 64);
 
-impl<D> RouteInfo<D> {
+impl<D: RouteDevice> RouteInfo<D> {
     /// Prefetches the fields that a packet reads. With the reference counts in front of them they are in two lines.
     #[inline]
     pub(super) fn prefetch(&self) {
@@ -286,12 +172,34 @@ impl<D> RouteInfo<D> {
     pub(super) fn prefetch_neighbour(&self, guard: &Guard) {
         match &self.hops {
             Hops::One(hop) => {
-                if let Some(entry) = hop.neighbour.load(guard) {
-                    entry.prefetch();
-                }
+                hop.prefetch_neighbour(guard);
             }
             Hops::Many(hops) => prefetch(hops.as_ptr()),
+            Hops::Object(object) => prefetch(&raw const **object),
         }
+    }
+
+    /// Returns the hops, which are the route's own or those of its nexthop object.
+    #[inline]
+    pub fn paths<'g>(&'g self, guard: &'g Guard) -> &'g [NextHop<D>] {
+        match &self.hops {
+            Hops::Object(object) => object.hops(guard),
+            own => own,
+        }
+    }
+
+    /// Returns the nexthop object of the route, if it has one.
+    #[inline]
+    pub fn object(&self) -> Option<&Arc<Object<D>>> {
+        match &self.hops {
+            Hops::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// Returns whether this is a route by an object.
+    pub(super) fn is_by(&self, object: &Arc<Object<D>>) -> bool {
+        self.object().is_some_and(|own| Arc::ptr_eq(own, object))
     }
 
     /// Returns the type (`RTN_*`).
@@ -314,7 +222,7 @@ impl<D> RouteInfo<D> {
 }
 
 impl<D: RouteDevice> RouteInfo<D> {
-    pub(super) fn new(spec: RouteSpec, hops: Vec<NextHop<D>>) -> Self {
+    pub(super) fn new(spec: RouteSpec, hops: impl Into<Hops<D>>) -> Self {
         let metrics = spec.metrics.as_ref();
         let info = Self {
             hops: hops.into(),
@@ -392,7 +300,9 @@ impl<D: RouteDevice> RouteInfo<D> {
 
     /// Returns whether two infos can be shared as one object (`fib_find_info`).
     pub(super) fn same(&self, other: &Self) -> bool {
+        let object = |info: &Self| info.object().map(Arc::as_ptr);
         self.spec == other.spec
+            && object(self) == object(other)
             && self.hops.len() == other.hops.len()
             && self.hops.iter().zip(&other.hops).all(|(a, b)| a.same(b))
     }
@@ -410,7 +320,7 @@ impl<D: RouteDevice> RouteInfo<D> {
             }
         }));
         for (hop, bound) in self.hops.iter().zip(bounds) {
-            hop.upper_bound.store(bound, Relaxed);
+            hop.set_upper_bound(bound);
         }
     }
 }
@@ -455,7 +365,7 @@ pub(super) fn scope_of(kind: u8) -> u8 {
 
 /// One route of a prefix (`struct fib_alias`).
 #[derive(Debug)]
-pub struct Alias<D> {
+pub struct Alias<D: RouteDevice> {
     /// The shared part.
     pub info: Arc<RouteInfo<D>>,
     /// The index of the first hop's device.
@@ -465,7 +375,7 @@ pub struct Alias<D> {
     pub tos: u8,
 }
 
-impl<D> Alias<D> {
+impl<D: RouteDevice> Alias<D> {
     pub(super) fn new(info: Arc<RouteInfo<D>>, tos: u8) -> Self {
         Self {
             device: info.hops.first().map_or(0, |hop| hop.oif),
@@ -485,7 +395,7 @@ impl<D: RouteDevice> Element for Alias<D> {
     }
 }
 
-impl<D> Clone for Alias<D> {
+impl<D: RouteDevice> Clone for Alias<D> {
     fn clone(&self) -> Self {
         Self {
             info: self.info.clone(),
@@ -498,7 +408,7 @@ impl<D> Clone for Alias<D> {
 /// The routes of one prefix in the order they are tried: IPv4 by descending type of service, then
 /// ascending priority; IPv6 by ascending metric. There is nearly always just one.
 #[derive(Debug)]
-pub struct Leaf<D> {
+pub struct Leaf<D: RouteDevice> {
     first: Alias<D>,
     /// A single word if empty.
     rest: Option<Box<Sequence<Alias<D>>>>,
@@ -528,7 +438,7 @@ impl<D: RouteDevice> Leaf<D> {
 const MANY: usize = 16;
 
 /// A [`Leaf`] of many routes.
-pub(super) struct Many<'a, D> {
+pub(super) struct Many<'a, D: RouteDevice> {
     leaf: &'a Leaf<D>,
     rest: &'a Sequence<Alias<D>>,
 }
@@ -594,7 +504,7 @@ impl<D: RouteDevice> Many<'_, D> {
     }
 }
 
-impl<D> Leaf<D> {
+impl<D: RouteDevice> Leaf<D> {
     /// Returns the first route.
     #[inline]
     pub fn first(&self) -> &Alias<D> {
@@ -619,7 +529,7 @@ impl<D> Leaf<D> {
                     && self.first.tos == 0
                     && info.kind == rta::rtn::UNICAST
                     && info.flags.load(Relaxed) & flag::DEAD == 0
-                    && hop.flags.load(Relaxed) & (flag::DEAD | flag::LINKDOWN) == 0 =>
+                    && hop.flags() & (flag::DEAD | flag::LINKDOWN) == 0 =>
             {
                 Some((info, hop))
             }
@@ -637,7 +547,7 @@ impl<D> Leaf<D> {
 
 /// A route with its location, as used in dumps and notifications.
 #[derive(Debug)]
-pub struct Route<K, D> {
+pub struct Route<K, D: RouteDevice> {
     /// The number of the table.
     pub table: u32,
     /// The prefix.
@@ -652,7 +562,7 @@ pub struct Route<K, D> {
     pub siblings: Vec<Arc<RouteInfo<D>>>,
 }
 
-impl<K: Copy, D> Clone for Route<K, D> {
+impl<K: Copy, D: RouteDevice> Clone for Route<K, D> {
     fn clone(&self) -> Self {
         Self {
             info: self.info.clone(),
@@ -664,7 +574,7 @@ impl<K: Copy, D> Clone for Route<K, D> {
 
 /// A route change to be announced to the listeners of the route group.
 #[derive(Debug)]
-pub struct Event<K, D> {
+pub struct Event<K, D: RouteDevice> {
     /// True if the route was added or changed (`RTM_NEWROUTE`), false if it was removed
     /// (`RTM_DELROUTE`).
     pub new: bool,
@@ -714,6 +624,8 @@ pub struct RouteConfig<K> {
     pub hop: HopConfig,
     /// `RTA_MULTIPATH`
     pub multipath: Option<Vec<HopConfig>>,
+    /// `RTA_NH_ID`, or 0 if there is none.
+    pub nhid: u32,
     /// `RTA_METRICS`
     pub metrics: Option<Box<Metrics>>,
     /// IPv6: `RTA_EXPIRES` as a time of the stack's clock in nanoseconds.
@@ -743,6 +655,7 @@ impl<K: Key> Default for RouteConfig<K> {
             prefsrc: None,
             hop: HopConfig::default(),
             multipath: None,
+            nhid: 0,
             metrics: None,
             expires: None,
             pref: 0,

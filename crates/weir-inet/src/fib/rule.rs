@@ -268,9 +268,10 @@ impl<K: Address> Entry<K> {
         fits != (rule.flags & fra::f::INVERT != 0)
     }
 
-    fn suppresses<D: RouteDevice>(&self, found: &Found<'_, K, D>) -> bool {
+    fn suppresses<D: RouteDevice>(&self, found: &Found<'_, K, D>, guard: &Guard) -> bool {
         let rule = &*self.rule;
-        let device = || found.info.hops.first().and_then(|hop| hop.device.as_ref());
+        let first = || found.info.paths(guard).first();
+        let device = || first().and_then(|hop| hop.device.as_ref());
         rule.suppress_prefixlen
             .is_some_and(|len| u32::from(found.dst_len) <= len)
             || rule
@@ -324,7 +325,7 @@ impl<K: Address> RuleList<K> {
                         continue;
                     };
                     match table.lookup(flow, flags, guard) {
-                        Ok(found) if entry.suppresses(&found) => {}
+                        Ok(found) if entry.suppresses(&found, guard) => {}
                         Err(errno::EAGAIN) => {}
                         other => return other,
                     }

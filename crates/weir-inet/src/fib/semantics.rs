@@ -18,6 +18,7 @@ use weir_sync::rcu::Guard;
 use weir_sync::small_map::SmallMap;
 
 use super::lookup::{Flow, LookupFlags};
+use super::object::{self, Object};
 use super::route::{
     HopConfig, LOOPBACK, NextHop, RouteConfig, RouteInfo, RouteSpec, error_of, flag, scope_of,
 };
@@ -31,7 +32,7 @@ use super::{Address, Family, FibHost, RouteDevice};
 /// references. A list is swept when an info is added to it, and the map when it has doubled in size. An event
 /// of a device visits the infos of that device alone (`fib_info_devhash`).
 #[derive(Debug)]
-pub(super) struct Infos<D> {
+pub(super) struct Infos<D: RouteDevice> {
     /// The map, and the number of entries at which to sweep next.
     known: Mutex<(Known<D>, usize), order::Routes>,
 }
@@ -47,25 +48,28 @@ const SEVERAL: u32 = u32::MAX;
 /// The number of devices in the map at which to sweep first.
 const FIRST_SWEEP: usize = 4;
 
+/// The place of infos by nexthop objects, which do not follow devices by themselves.
+const OBJECTS: u32 = u32::MAX - 1;
+
 /// The number of infos of a device up to which they are a list.
 const FEW: usize = 16;
 
 /// The infos of one device.
 #[derive(Debug)]
-enum OfDevice<D> {
+enum OfDevice<D: RouteDevice> {
     Few(Same<D>),
     /// By a hash of the content, and the number of entries at which to sweep next.
     Many(Map<u64, Same<D>>, usize),
 }
 
-impl<D> Default for OfDevice<D> {
+impl<D: RouteDevice> Default for OfDevice<D> {
     fn default() -> Self {
         Self::Few(Vec::new())
     }
 }
 
 /// Removes the infos that nothing refers to. Returns whether any is left.
-fn sweep<D>(list: &mut Same<D>) -> bool {
+fn sweep<D: RouteDevice>(list: &mut Same<D>) -> bool {
     list.retain(|weak| weak.strong_count() != 0);
     !list.is_empty()
 }
@@ -136,9 +140,10 @@ impl<D: RouteDevice> OfDevice<D> {
 }
 
 /// Returns a hash of what two infos must have in common to be shared.
-fn content_of<D>(info: &RouteInfo<D>) -> u64 {
+fn content_of<D: RouteDevice>(info: &RouteInfo<D>) -> u64 {
     let mut hasher = DefaultHasher::new();
     info.spec.hash(&mut hasher);
+    info.object().map(|object| object.id).hash(&mut hasher);
     for hop in &info.hops {
         (hop.oif, hop.gateway, hop.weight).hash(&mut hasher);
     }
@@ -146,14 +151,15 @@ fn content_of<D>(info: &RouteInfo<D>) -> u64 {
 }
 
 /// Returns the place of an info in the map.
-fn device_of<D>(info: &RouteInfo<D>) -> u32 {
-    match &info.hops[..] {
-        [hop] => hop.oif,
+fn device_of<D: RouteDevice>(info: &RouteInfo<D>) -> u32 {
+    match (info.object(), &info.hops[..]) {
+        (Some(_), _) => OBJECTS,
+        (None, [hop]) => hop.oif,
         _ => SEVERAL,
     }
 }
 
-impl<D> Default for Infos<D> {
+impl<D: RouteDevice> Default for Infos<D> {
     fn default() -> Self {
         Self {
             known: Mutex::new((Known::default(), FIRST_SWEEP)),
@@ -197,6 +203,18 @@ impl<D: RouteDevice> Infos<D> {
         lock.0.values().for_each(|infos| infos.each(&mut visit));
     }
 
+    /// Calls `visit` for each info by a nexthop object.
+    fn each_by(&self, object: &Arc<Object<D>>, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
+        let lock = self.known.lock();
+        if let Some(infos) = lock.0.get(&OBJECTS) {
+            infos.each(&mut |info: &Arc<RouteInfo<D>>| {
+                if info.is_by(object) {
+                    visit(info);
+                }
+            });
+        }
+    }
+
     /// Calls `visit` for each info with a hop through a device, and for those with several hops.
     pub(super) fn each_of(&self, ifindex: u32, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
         let lock = self.known.lock();
@@ -230,7 +248,14 @@ impl<D: RouteDevice> Family<u32, D> {
         if config.flags & u32::from(flag::DEAD | flag::LINKDOWN) != 0 {
             return invalid("Invalid rtm_flags - can not contain DEAD or LINKDOWN");
         }
-        let asked = self.asked_hops(config)?;
+        let object = match config.nhid {
+            0 => None,
+            id => Some(object::find(id, host)?),
+        };
+        let asked = match &object {
+            Some(_) => Vec::new(),
+            None => self.asked_hops(config)?,
+        };
         let spec = RouteSpec {
             kind: config.kind,
             protocol: config.protocol,
@@ -255,6 +280,9 @@ impl<D: RouteDevice> Family<u32, D> {
                     "Gateway, device and multipath can not be specified for this route type",
                 );
             }
+            if let Some(object) = object {
+                return Ok(self.infos.share(RouteInfo::new(spec, object)));
+            }
             let hop = NextHop::new(&self.domain, 0, None, None, 1, config.flags as u8);
             return Ok(self.infos.share(RouteInfo::new(spec, vec![hop])));
         }
@@ -264,7 +292,14 @@ impl<D: RouteDevice> Family<u32, D> {
         if config.scope > rta::scope::HOST {
             return invalid("Invalid scope");
         }
-        let hops = if config.scope == rta::scope::HOST {
+        if let Some(object) = &object
+            && let Some(state) = object.state(guard)
+        {
+            state.check4(config.scope)?;
+        }
+        let hops = if object.is_some() {
+            Vec::new()
+        } else if config.scope == rta::scope::HOST {
             vec![self.host_hop(&asked, host)?]
         } else {
             asked
@@ -276,6 +311,9 @@ impl<D: RouteDevice> Family<u32, D> {
             && !self.is_valid_prefsrc(config, prefsrc, guard)
         {
             return invalid("Invalid prefsrc address");
+        }
+        if let Some(object) = object {
+            return Ok(self.infos.share(RouteInfo::new(spec, object)));
         }
         let info = RouteInfo::new(spec, hops);
         info.rebalance();
@@ -331,7 +369,7 @@ impl<D: RouteDevice> Family<u32, D> {
     }
 
     /// Creates a hop after looking up its device and scope (`fib_check_nh`).
-    fn check_hop(
+    pub(super) fn check_hop(
         &self,
         hop: &HopConfig,
         config: &RouteConfig<u32>,
@@ -511,6 +549,15 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
     /// Visits each shared route info.
     pub(super) fn each_info(&self, visit: impl FnMut(&Arc<RouteInfo<D>>)) {
         self.infos.each(visit);
+    }
+
+    /// Visits each shared route info by a nexthop object.
+    pub(super) fn each_info_by(
+        &self,
+        object: &Arc<Object<D>>,
+        visit: impl FnMut(&Arc<RouteInfo<D>>),
+    ) {
+        self.infos.each_by(object, visit);
     }
 
     /// Visits each shared route info with a hop through a device, and those with several hops, for events of

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use weir_netlink::rta;
 
+use super::object::Object;
 use super::route::{Alias, Event, Leaf, Route, RouteInfo, flag};
 use super::table::delivers;
 use super::{Address, Family, RouteDevice, Tables};
@@ -137,6 +138,23 @@ impl<D: RouteDevice> Family<u32, D> {
         if found { self.flush_dead() } else { Vec::new() }
     }
 
+    /// Removes the routes by a nexthop object, without notifications (`__remove_nexthop_fib`).
+    pub(super) fn remove_by(&self, object: &Arc<Object<D>>) {
+        let mut found = false;
+        self.each_info_by(object, |info| {
+            info.set(flag::DEAD);
+            found = true;
+        });
+        if !found {
+            return;
+        }
+        let guard = self.domain.pin();
+        for table in self.tables(&guard) {
+            table.flush(&guard, |alias| alias.info.is_by(object));
+        }
+        self.changed();
+    }
+
     fn flush_dead(&self) -> Vec<Route<u32, D>> {
         let guard = self.domain.pin();
         let dead = |info: &RouteInfo<D>| info.is_dead() && delivers(info.spec.kind);
@@ -190,6 +208,17 @@ impl<D: RouteDevice> Family<u128, D> {
                 info.hops.iter().for_each(|hop| hop.set(loss.flags()));
             }
         });
+    }
+
+    /// Removes the routes by a nexthop object, and adds an event for each.
+    pub(super) fn remove_by(&self, object: &Arc<Object<D>>, events: &mut Vec<Event<u128, D>>) {
+        let mut tables = Vec::new();
+        self.each_info_by(object, |info| tables.push(info.spec.table));
+        if !tables.is_empty() {
+            // Their routes are filed under no device.
+            let by = Some((0, &tables[..]));
+            self.remove(events, by, |info, _| info.is_by(object));
+        }
     }
 
     /// Revives the multipath hops through a device that came up or regained its carrier.

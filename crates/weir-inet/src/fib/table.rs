@@ -467,7 +467,7 @@ impl<D: RouteDevice> Table<u32, D> {
 
 /// Returns the list position for a route of this type of service and priority: in front of the
 /// first one that sorts at or after it (`fib_find_alias`).
-fn place<D>(routes: &[Alias<D>], tos: u8, priority: u32) -> usize {
+fn place<D: RouteDevice>(routes: &[Alias<D>], tos: u8, priority: u32) -> usize {
     let at = |alias: &Alias<D>| {
         alias.tos < tos || (alias.tos == tos && alias.info.spec.priority >= priority)
     };
@@ -478,6 +478,13 @@ fn place<D>(routes: &[Alias<D>], tos: u8, priority: u32) -> usize {
 /// `fib_metrics_match`).
 fn matches<D: RouteDevice>(config: &RouteConfig<u32>, info: &RouteInfo<D>) -> bool {
     let spec = &info.spec;
+    if config.nhid != 0 && info.object().is_none_or(|object| object.id != config.nhid) {
+        return false;
+    }
+    let named = config.hop.oif != 0 || config.hop.gateway.is_some() || config.multipath.is_some();
+    if info.object().is_some() && config.nhid == 0 && named {
+        return false;
+    }
     let fits = |hop: &HopConfig, found: &super::route::NextHop<D>| {
         (hop.oif == 0 || hop.oif == found.oif)
             && (hop.gateway.is_none() || hop.gateway == found.gateway)
@@ -487,7 +494,9 @@ fn matches<D: RouteDevice>(config: &RouteConfig<u32>, info: &RouteInfo<D>) -> bo
         && (config.prefsrc.is_none() || config.prefsrc == spec.prefsrc)
         && (config.protocol == rta::prot::UNSPEC || config.protocol == spec.protocol)
         && (config.priority == 0 || config.priority == spec.priority)
-        && if config.hop.oif != 0 || config.hop.gateway.is_some() {
+        && if info.object().is_some() {
+            true
+        } else if config.hop.oif != 0 || config.hop.gateway.is_some() {
             info.hops
                 .first()
                 .is_some_and(|found| fits(&config.hop, found))

@@ -16,6 +16,7 @@ use weir_netlink::{errno, nlm, rta};
 use weir_sync::rcu::Guard;
 
 use super::lookup::{Flow, LookupFlags};
+use super::object::{self, State};
 use super::route::{
     Alias, Event, HopConfig, LOOPBACK, Many, NextHop, Route, RouteConfig, RouteInfo, RouteSpec,
     error_of, flag, siblings,
@@ -70,6 +71,11 @@ impl<D: RouteDevice> Family<u128, D> {
         host: &impl FibHost<D>,
         events: &mut Vec<Event<u128, D>>,
     ) {
+        if let Some(object) = info.object()
+            && object.is_gone()
+        {
+            self.remove_by(object, events);
+        }
         let needs = !config.ignore_down && !info.spec.reject;
         for hop in &info.hops {
             let Some(device) = &hop.device else { continue };
@@ -187,11 +193,15 @@ impl<D: RouteDevice> Family<u128, D> {
         let one = |hop: &HopConfig, whole: bool, events: &mut Vec<Event<u128, D>>| {
             let matches = |info: &Arc<RouteInfo<D>>| {
                 let found = info.hops.first();
-                (config.priority == 0 || config.priority == info.spec.priority)
+                let by = info.object().map(|object| object.id);
+                (config.nhid == 0 || by == Some(config.nhid))
+                    && (config.priority == 0 || config.priority == info.spec.priority)
                     && (config.protocol == 0 || config.protocol == info.spec.protocol)
-                    && (hop.oif == 0 || found.is_some_and(|found| found.oif == hop.oif))
-                    && (hop.gateway.is_none()
-                        || found.is_some_and(|found| found.gateway == hop.gateway))
+                    // Of a route by an object, device and gateway are not compared.
+                    && (by.is_some()
+                        || (hop.oif == 0 || found.is_some_and(|found| found.oif == hop.oif))
+                            && (hop.gateway.is_none()
+                                || found.is_some_and(|found| found.gateway == hop.gateway)))
             };
             let prefix = (config.dst, config.dst_len);
             if hop.oif != 0
@@ -303,8 +313,13 @@ impl<D: RouteDevice> Family<u128, D> {
             let mut spec = info.spec.clone();
             change(&mut spec);
             let copy = |hop: &NextHop<D>| hop.copy(&self.domain);
-            let hops = info.hops.iter().map(copy).collect();
-            (spec != info.spec).then(|| self.infos.share(RouteInfo::new(spec, hops)))
+            let hops: Vec<_> = info.hops.iter().map(copy).collect();
+            (spec != info.spec).then(|| {
+                self.infos.share(match info.object() {
+                    Some(object) => RouteInfo::new(spec, object.clone()),
+                    None => RouteInfo::new(spec, hops),
+                })
+            })
         };
         // Sharing takes a lock, so it comes before the table's.
         let leaf = table.lpm.get(dst, dst_len, guard);
@@ -374,6 +389,25 @@ impl<D: RouteDevice> Family<u128, D> {
         };
         let ours = kind == rta::rtn::LOCAL || kind == rta::rtn::ANYCAST;
         let refuses = error_of(kind) != 0;
+        let object = match config.nhid {
+            0 => None,
+            id => Some(object::find(id, host)?),
+        };
+        if let Some(object) = object {
+            let state = object.state(guard);
+            state.map_or(Ok(()), State::check6)?;
+            let device = object
+                .hops(guard)
+                .first()
+                .and_then(|hop| hop.device.as_ref());
+            if let Some(IpAddr::V6(source)) = config.prefsrc
+                && device.is_none_or(|device| !self.is_ours(source, device, guard))
+            {
+                return invalid("Invalid source address");
+            }
+            let spec = spec_of(config, kind, refuses);
+            return Ok(RouteInfo::new(spec, object));
+        }
         let no_device = || Error::new(errno::ENODEV);
         let given = match hop.oif {
             0 => None,
@@ -412,31 +446,7 @@ impl<D: RouteDevice> Family<u128, D> {
         {
             return invalid("Invalid source address");
         }
-        let protocol = match config.protocol {
-            rta::prot::UNSPEC => rta::prot::BOOT,
-            protocol => protocol,
-        };
-        let spec = RouteSpec {
-            kind,
-            protocol,
-            scope: rta::scope::UNIVERSE,
-            flags: 0,
-            priority: config.priority,
-            table: if config.table == 0 {
-                rta::table::MAIN
-            } else {
-                config.table
-            },
-            prefsrc: config.prefsrc,
-            metrics: config.metrics.clone().filter(|metrics| !metrics.is_empty()),
-            // A route that expires at the start of the clock has expired a nanosecond later as well.
-            expires: config
-                .expires
-                .map(|at| at.try_into().unwrap_or(NonZeroU64::MIN)),
-            pref: if reject { 0 } else { config.pref },
-            reject,
-            addrconf: config.addrconf,
-        };
+        let spec = spec_of(config, kind, reject);
         let hop = NextHop::new(
             &self.domain,
             device.ifindex(),
@@ -446,6 +456,40 @@ impl<D: RouteDevice> Family<u128, D> {
             flags,
         );
         Ok(RouteInfo::new(spec, vec![hop]))
+    }
+
+    /// Creates the hop of a nexthop object (`fib6_nh_init`).
+    pub(super) fn nexthop(
+        &self,
+        hop: &HopConfig,
+        host: &impl FibHost<D>,
+        guard: &Guard,
+    ) -> Result<NextHop<D>, Error> {
+        let no_device = || Error::new(errno::ENODEV);
+        let given = host.device(hop.oif);
+        let given = given.filter(|device| host.is_here(device, true));
+        let given = given.ok_or_else(no_device)?;
+        check_onlink(hop, Some(&given))?;
+        let mut flags = hop.flags & flag::ONLINK;
+        let device = match hop.gateway {
+            Some(IpAddr::V6(router)) => {
+                self.check_hop(hop, router, given.l3_table(), Some(given), guard)?
+            }
+            _ => given,
+        };
+        is_ready(&device, false)?;
+        if !host.has_carrier(&device) {
+            flags |= flag::LINKDOWN;
+        }
+        let (oif, gateway) = (device.ifindex(), hop.gateway);
+        Ok(NextHop::new(
+            &self.domain,
+            oif,
+            Some(device),
+            gateway,
+            1,
+            flags,
+        ))
     }
 
     /// Returns whether an address is one of ours: a link-local one on this device, any other on any
@@ -562,6 +606,35 @@ impl<D: RouteDevice> Family<u128, D> {
     }
 }
 
+/// Returns the configured part of a route.
+fn spec_of(config: &RouteConfig<u128>, kind: u8, reject: bool) -> RouteSpec {
+    let protocol = match config.protocol {
+        rta::prot::UNSPEC => rta::prot::BOOT,
+        protocol => protocol,
+    };
+    RouteSpec {
+        kind,
+        protocol,
+        scope: rta::scope::UNIVERSE,
+        flags: 0,
+        priority: config.priority,
+        table: if config.table == 0 {
+            rta::table::MAIN
+        } else {
+            config.table
+        },
+        prefsrc: config.prefsrc,
+        metrics: config.metrics.clone().filter(|metrics| !metrics.is_empty()),
+        // A route that expires at the start of the clock has expired a nanosecond later as well.
+        expires: config
+            .expires
+            .map(|at| at.try_into().unwrap_or(NonZeroU64::MIN)),
+        pref: if reject { 0 } else { config.pref },
+        reject,
+        addrconf: config.addrconf,
+    }
+}
+
 /// Merges a hop of a multipath request with the attributes of the request as a whole.
 fn merged(config: &RouteConfig<u128>, hop: &HopConfig) -> HopConfig {
     HopConfig {
@@ -609,6 +682,9 @@ pub(super) fn is_ready<D: RouteDevice>(device: &D, ignore_down: bool) -> Result<
 
 /// Returns whether two routes of one prefix and metric have the same hop (`rt6_duplicate_nexthop`).
 fn is_duplicate<D: RouteDevice>(a: &RouteInfo<D>, b: &RouteInfo<D>) -> bool {
+    if a.object().is_some() || b.object().is_some() {
+        return a.object().map(Arc::as_ptr) == b.object().map(Arc::as_ptr);
+    }
     match (a.hops.first(), b.hops.first()) {
         (Some(a), Some(b)) => a.oif == b.oif && a.gateway == b.gateway,
         _ => false,
@@ -754,7 +830,7 @@ impl<D: RouteDevice> Table<u128, D> {
         nlflags: u16,
     ) -> Option<Result<Event<u128, D>, Error>> {
         let metric = info.spec.priority;
-        let device = info.hops.first()?.oif;
+        let device = info.hops.first().map_or(0, |hop| hop.oif);
         self.edit_many(config.dst, config.dst_len, |many| {
             let mut flags = nlm::F_EXCL | nlm::F_CREATE | (nlflags & nlm::F_APPEND);
             let at = many.behind(metric);

@@ -399,7 +399,12 @@ impl<'g> Input<'g> {
             _ => return Err(DropReason::IP_INVALID_SOURCE),
         }
         let ours = self.device.ifindex();
-        if found.info.hops.iter().any(|hop| hop.oif == ours) {
+        if found
+            .info
+            .paths(self.guard)
+            .iter()
+            .any(|hop| hop.oif == ours)
+        {
             return Ok(());
         }
         if self.device.ipv4().addresses.list(self.guard).is_empty() {

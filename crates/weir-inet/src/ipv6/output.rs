@@ -109,7 +109,7 @@ pub fn route_by<'g>(
         ..LookupFlags::default()
     };
     let mut found = ns.fib().v6.lookup(&flow, flags, guard)?;
-    if bound == 0 && found.is_multipath() {
+    if found.is_multipath_of(bound) {
         found = found.select(super::input::multipath_hash(ns, &flow, None));
     }
     let named = found

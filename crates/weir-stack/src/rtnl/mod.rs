@@ -34,6 +34,7 @@ pub mod mdb;
 pub mod neighbour;
 pub mod neighbour_table;
 pub mod netconf;
+pub mod nexthop;
 pub mod nsid;
 pub mod qdisc;
 pub mod route;
@@ -51,6 +52,7 @@ static FAMILIES: &[&[Handler]] = &[
     neighbour::HANDLERS,
     neighbour_table::HANDLERS,
     netconf::HANDLERS,
+    nexthop::HANDLERS,
     nsid::HANDLERS,
     route::HANDLERS,
     rule::HANDLERS,
@@ -100,6 +102,7 @@ pub static MODULE: Module = Module {
     stack: Some(|parts| {
         crate::fib::host::listen(parts, route::hear);
         crate::fib::host::listen_rules(parts, rule::hear);
+        crate::fib::host::listen_nexthops(parts, nexthop::hear);
         crate::neigh::listen(parts, neighbour::hear);
         crate::listen::listen(parts, &Listening);
     }),

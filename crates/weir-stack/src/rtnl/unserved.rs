@@ -8,16 +8,6 @@ use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
 /// The empty dumps.
 pub const HANDLERS: &[Handler] = &[
-    Handler {
-        ty: rtm::GETNEXTHOP,
-        doit: None,
-        dumpit: Some(nothing),
-    },
-    Handler {
-        ty: rtm::GETNEXTHOPBUCKET,
-        doit: None,
-        dumpit: Some(nothing),
-    },
     // Dumps the VNI filters of VXLAN devices.
     Handler {
         ty: rtm::GETTUNNEL,
@@ -49,19 +39,9 @@ const SENTENCES: &[(u16, u16, &str)] = &[
         "Statistics are served in dumps (RTM_GETSTATS with NLM_F_DUMP) and are part of links",
     ),
     (
-        rtm::NEWNEXTHOP,
-        rtm::GETNEXTHOP,
-        "Nexthop objects are not supported",
-    ),
-    (
         rtm::NEWVLAN,
         rtm::GETVLAN,
         "Options of VLANs are not served",
-    ),
-    (
-        rtm::NEWNEXTHOPBUCKET,
-        rtm::GETNEXTHOPBUCKET,
-        "Nexthop objects are not supported",
     ),
     (
         rtm::NEWTUNNEL,

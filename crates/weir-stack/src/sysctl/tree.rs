@@ -114,6 +114,7 @@ const RANGES: &[(&str, i32, i32)] = &[
     ("ipv4/fib_multipath_hash_fields", 1, 0x3ff),
     ("ipv6/fib_multipath_hash_fields", 1, 0x3ff),
     ("ipv4/fib_multipath_use_neigh", 0, 1),
+    ("ipv4/nexthop_compat_mode", 0, 1),
     ("ipv4/ip_forward_update_priority", 0, 1),
     ("ipv4/icmp_msgs_per_sec", 0, i32::MAX),
     ("ipv4/icmp_msgs_burst", 0, i32::MAX),

@@ -17,8 +17,6 @@ ip link set d0 xdp off
 ip link set d0 vf 0 mac 02:00:00:00:00:03
 ip link set d0 protodown on
 ip link add link d0 name d0.5 type vlan id 5 gvrp on
-ip route add 10.0.0.0/8 dev d0 nhid 5
-ip nexthop add id 5 dev d0
 ip route add 10.20.0.0/16 dev d0 encap mpls 100
 ip stats
 ip link afstats

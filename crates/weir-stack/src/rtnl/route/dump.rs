@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use weir_netlink::{Error, RtMsg, Strictness, Writer, af, errno, rta, rtm};
 
+use weir_sync::rcu::Guard;
+
 use super::{fill, parse};
 use crate::device::Device;
 use crate::fib::host::WithRoutes;
@@ -30,10 +32,10 @@ impl Filter {
         self.table != 0 || self.protocol != 0 || self.kind != 0 || self.oif != 0 || self.flags != 0
     }
 
-    fn takes<K>(&self, route: &Route<K, Arc<Device>>) -> bool {
+    fn takes<K>(&self, route: &Route<K, Arc<Device>>, guard: &Guard) -> bool {
         let spec = &route.info.spec;
         let by = |info: &crate::fib::route::RouteInfo<_>| {
-            info.hops.iter().any(|hop| hop.oif == self.oif)
+            info.paths(guard).iter().any(|hop| hop.oif == self.oif)
         };
         (self.kind == 0 || self.kind == spec.kind)
             && (self.protocol == 0 || self.protocol == spec.protocol)
@@ -168,16 +170,16 @@ impl<K: Address> Tables<K> {
 
     /// Writes up to `most` routes. Returns `false` if the datagram is full.
     fn fill(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer, filter: &Filter, most: usize) -> bool {
-        let now = ctl.stack.clock.now();
+        let look = fill::Look::new(ctl.stack, ctl.ns, ctl.guard);
         let mut room = most;
         while let Some(table) = self.left.front().cloned() {
             let (cursor, shown) = (&mut self.cursor, &mut self.shown);
             let done = table.dump(*cursor, ctl.guard, |dst, len, leaf| {
                 let routes = table.routes_of(dst, len, leaf);
                 for (index, route) in routes.iter().enumerate().skip(*shown) {
-                    if filter.takes(route) {
+                    if filter.takes(route, ctl.guard) {
                         if room == 0
-                            || !ctl.message(out, rtm::NEWROUTE, |out| fill::route(out, route, now))
+                            || !ctl.message(out, rtm::NEWROUTE, |out| fill::route(out, route, look))
                         {
                             *shown = index;
                             return ControlFlow::Break(());

@@ -6,38 +6,69 @@ use std::net::IpAddr;
 
 use weir_netlink::rta::{self, ax};
 use weir_netlink::{Fixed, RtMsg, RtNextHop, RtaCacheInfo, Writer, af};
+use weir_sync::rcu::Guard;
 
 use crate::clock::{SECOND, USER_HZ};
+use crate::fib::object::State;
 use crate::fib::route::{Metrics, NextHop, Route, flag};
 use crate::fib::{Address, RouteDevice};
+use crate::namespace::Namespace;
+use crate::stack::Stack;
 
 /// Returns the table number as it appears in the one-byte header field.
 pub fn table_byte(table: u32) -> u8 {
     u8::try_from(table).unwrap_or(rta::table::COMPAT as u8)
 }
 
-/// Writes a route. `now` is the stack clock's time, for lifetimes.
-pub fn route<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, now: u64) {
+/// What a route looks like depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'g> {
+    /// The stack clock's time, for lifetimes.
+    pub now: u64,
+    /// `net.ipv4.nexthop_compat_mode`: routes by nexthop objects show the hops, too.
+    pub compat: bool,
+    /// Keeps the hops of nexthop objects alive.
+    pub guard: &'g Guard,
+}
+
+impl<'g> Look<'g> {
+    /// Returns how routes of a namespace look now.
+    pub fn new(stack: &Stack, ns: &Namespace, guard: &'g Guard) -> Self {
+        Self {
+            now: stack.clock.now(),
+            compat: crate::fib::host::compat(ns),
+            guard,
+        }
+    }
+}
+
+/// Writes a route.
+pub fn route<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, look: Look<'_>) {
     let shown = flag::DEAD | flag::LINKDOWN | flag::ONLINK;
     if K::IPV6 {
-        route6(out, route, now, shown);
+        route6(out, route, look, shown);
     } else {
-        route4(out, route, shown);
+        route4(out, route, look, shown);
     }
 }
 
 /// Writes a removed route. Linux sends the notification before the event that removed the route has
 /// marked its hops.
-pub fn gone<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, now: u64) {
+pub fn gone<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, look: Look<'_>) {
     if K::IPV6 {
-        route6(out, route, now, flag::ONLINK);
+        route6(out, route, look, flag::ONLINK);
     } else {
-        route4(out, route, flag::ONLINK);
+        route4(out, route, look, flag::ONLINK);
     }
 }
 
-fn header<K: Address, D: RouteDevice>(route: &Route<K, D>) -> RtMsg {
+fn header<K: Address, D: RouteDevice>(route: &Route<K, D>, look: Look<'_>) -> RtMsg {
     let spec = &route.info.spec;
+    let state = route
+        .info
+        .object()
+        .and_then(|object| object.state(look.guard));
+    let drops = state.is_some_and(State::is_blackhole);
     RtMsg {
         family: K::FAMILY,
         dst_len: route.dst_len,
@@ -45,21 +76,33 @@ fn header<K: Address, D: RouteDevice>(route: &Route<K, D>) -> RtMsg {
         table: table_byte(route.table),
         protocol: spec.protocol,
         scope: spec.scope,
-        ty: spec.kind,
+        ty: if drops {
+            rta::rtn::BLACKHOLE
+        } else {
+            spec.kind
+        },
         ..RtMsg::default()
     }
 }
 
 /// Writes an IPv4 route (`fib_dump_info`).
-fn route4<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, shown: u8) {
+fn route4<K: Address, D: RouteDevice>(
+    out: &mut Writer,
+    route: &Route<K, D>,
+    look: Look<'_>,
+    shown: u8,
+) {
     let info = &route.info;
-    let flags = match &*info.hops {
+    let hops = info.paths(look.guard);
+    let hidden = info.object().is_some() && !look.compat;
+    let flags = match hops {
+        _ if hidden => info.flags(),
         [hop] => u32::from(flags_of(hop, false) & shown),
         _ => info.flags(),
     };
     out.fixed(&RtMsg {
         flags,
-        ..header(route)
+        ..header(route, look)
     });
     out.put_u32(rta::TABLE, route.table);
     if route.dst_len != 0 {
@@ -72,7 +115,11 @@ fn route4<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, sho
     if let Some(source) = info.spec.prefsrc {
         out.put_ip(rta::PREFSRC, source);
     }
-    match &*info.hops {
+    if let Some(object) = info.object() {
+        out.put_u32(rta::NH_ID, object.id);
+    }
+    match hops {
+        _ if hidden => {}
         [hop] => {
             gateway(out, hop, false);
             if hop.device.is_some() {
@@ -84,13 +131,24 @@ fn route4<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, sho
 }
 
 /// Writes an IPv6 route of a table (`rt6_fill_node`).
-fn route6<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, now: u64, shown: u8) {
+fn route6<K: Address, D: RouteDevice>(
+    out: &mut Writer,
+    route: &Route<K, D>,
+    look: Look<'_>,
+    shown: u8,
+) {
     let info = &route.info;
-    let single = info.hops.first().filter(|_| route.siblings.is_empty());
+    let object = info.object();
+    let hidden = object.is_some() && !look.compat;
+    // A group is shown as one even with a single member.
+    let state = object.and_then(|object| object.state(look.guard));
+    let group = state.is_some_and(State::is_group);
+    let several = hidden || group || !route.siblings.is_empty();
+    let single = info.paths(look.guard).first().filter(|_| !several);
     let flags = single.map_or(0, |hop| u32::from(flags_of(hop, true) & shown));
     out.fixed(&RtMsg {
         flags,
-        ..header(route)
+        ..header(route, look)
     });
     out.put_u32(rta::TABLE, route.table);
     if route.dst_len != 0 {
@@ -101,20 +159,24 @@ fn route6<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, now
     }
     metrics(out, info.spec.metrics.as_deref());
     out.put_u32(rta::PRIORITY, info.spec.priority);
+    if let Some(object) = object {
+        out.put_u32(rta::NH_ID, object.id);
+    }
     match single {
+        _ if hidden => {}
         Some(hop) => {
             gateway(out, hop, true);
             out.put_u32(rta::OIF, hop.oif);
         }
         None => {
             let all = std::iter::once(info).chain(&route.siblings);
-            multipath(out, all.flat_map(|info| &info.hops), true);
+            multipath(out, all.flat_map(|info| info.paths(look.guard)), true);
         }
     }
     let expires = info
         .spec
         .expires
-        .map_or(0, |expires| ticks(expires.get(), now));
+        .map_or(0, |expires| ticks(expires.get(), look.now));
     tail6(out, expires, 0, info.spec.pref);
 }
 
@@ -160,7 +222,7 @@ fn flags_of<D: RouteDevice>(hop: &NextHop<D>, ipv6: bool) -> u8 {
 }
 
 /// Writes `RTA_GATEWAY`, or `RTA_VIA` for a gateway of the other family.
-fn gateway<D>(out: &mut Writer, hop: &NextHop<D>, ipv6: bool) {
+fn gateway<D: RouteDevice>(out: &mut Writer, hop: &NextHop<D>, ipv6: bool) {
     if let Some(address) = hop.gateway {
         put_gateway(out, address, ipv6);
     }

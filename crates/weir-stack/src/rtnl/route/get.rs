@@ -229,7 +229,8 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             info: found.info.clone(),
             siblings: Vec::new(),
         };
-        return ctl.reply(rtm::NEWROUTE, 0, |out| fill::route(out, &route, 0));
+        let look = fill::Look::new(ctl.stack, &ns, guard);
+        return ctl.reply(rtm::NEWROUTE, 0, |out| fill::route(out, &route, look));
     }
     let uid = match query.attrs.u32(rta::UID)? {
         Some(uid) => Some(uid),
@@ -573,7 +574,7 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         .v6
         .lookup(&flow, flags, guard)
         .map_err(Error::new)?;
-    let found = if flow.oif == 0 && found.is_multipath() {
+    let found = if found.is_multipath_of(flow.oif) {
         let policy = HashPolicy::new(
             ns.conf().ipv6.get(Ipv6::FibMultipathHashPolicy),
             ns.conf().ipv6.get(Ipv6::FibMultipathHashFields),
@@ -583,7 +584,6 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         found
     };
     let info = found.info;
-    let now = flow.now;
     if query.header.flags & rtm::f::FIB_MATCH != 0 {
         let mut all: Vec<_> = found.siblings().cloned().collect();
         let first = all.iter().position(|other| Arc::ptr_eq(other, info));
@@ -597,7 +597,8 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             info: info.clone(),
             siblings: all,
         };
-        return ctl.reply(rtm::NEWROUTE, 0, |out| fill::route(out, &route, now));
+        let look = fill::Look::new(ctl.stack, &ns, guard);
+        return ctl.reply(rtm::NEWROUTE, 0, |out| fill::route(out, &route, look));
     }
     let spec = &info.spec;
     // A user's anycast route is not the kernel's (`RTF_ANYCAST`).

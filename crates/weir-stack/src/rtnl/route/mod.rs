@@ -9,8 +9,7 @@
 //! | `dump` | dumps of tables, with the filters of a strict request |
 //! | `get` | `ip route get`: routes one packet |
 //!
-//! Not implemented, and rejected by name: realms, lightweight tunnels, nexthop objects,
-//! source-specific IPv6 routes. There is no multicast routing (its dumps are empty).
+//! Not implemented, and rejected by name: realms, lightweight tunnels, source-specific IPv6 routes. There is no multicast routing (its dumps are empty).
 
 mod dump;
 mod fill;
@@ -30,6 +29,7 @@ use crate::namespace::Namespace;
 use crate::rtnl::{Ctl, Handler};
 use crate::stack::Stack;
 
+use fill::Look;
 pub use fill::table_byte;
 
 /// The handled request types.
@@ -59,7 +59,7 @@ fn group<K: Address>() -> u32 {
     }
 }
 
-fn ty<K, D>(event: &Event<K, D>) -> u16 {
+fn ty<K, D: RouteDevice>(event: &Event<K, D>) -> u16 {
     if event.new {
         rtm::NEWROUTE
     } else {
@@ -67,11 +67,11 @@ fn ty<K, D>(event: &Event<K, D>) -> u16 {
     }
 }
 
-fn fill_event<K: Address, D: RouteDevice>(out: &mut Writer, event: &Event<K, D>, now: u64) {
+fn fill_event<K: Address, D: RouteDevice>(out: &mut Writer, event: &Event<K, D>, look: Look<'_>) {
     if event.new {
-        fill::route(out, &event.route, now);
+        fill::route(out, &event.route, look);
     } else {
-        fill::gone(out, &event.route, now);
+        fill::gone(out, &event.route, look);
     }
 }
 
@@ -87,11 +87,12 @@ fn announce<K: Address>(stack: &Stack, ns: &Namespace, events: &[Event<K, Arc<De
     if events.is_empty() || !ns.subscribers.anybody(group::<K>()) {
         return;
     }
-    let now = stack.clock.now();
+    let guard = stack.domain.pin();
+    let look = Look::new(stack, ns, &guard);
     for event in events {
         let mut out = Writer::new();
         let message = out.message(ty(event), event.flags, 0, 0);
-        fill_event(&mut out, event, now);
+        fill_event(&mut out, event, look);
         if out.finish(message).is_ok() {
             ns.subscribers.notify(group::<K>(), out.bytes(), None);
         }
@@ -99,12 +100,12 @@ fn announce<K: Address>(stack: &Stack, ns: &Namespace, events: &[Event<K, Arc<De
 }
 
 /// Notifies the listeners of changes that a request caused.
-fn notify<K: Address, D: RouteDevice>(ctl: &mut Ctl<'_>, events: &[Event<K, D>]) {
+pub(super) fn notify<K: Address, D: RouteDevice>(ctl: &mut Ctl<'_>, events: &[Event<K, D>]) {
     let ns = ctl.ns.clone();
-    let now = ctl.stack.clock.now();
+    let look = Look::new(ctl.stack, &ns, ctl.guard);
     for event in events {
         ctl.notify(&ns, group::<K>(), ty(event), event.flags, |out| {
-            fill_event(out, event, now);
+            fill_event(out, event, look);
         });
     }
 }

@@ -61,6 +61,9 @@ pub static POLICY6: Policy = policy! {
     rta::NH_ID => Rule::u32(),
 };
 
+/// The text for a request with both `RTA_NH_ID` and a hop.
+const EXCLUSIVE: &str = "Nexthop specification and nexthop id are mutually exclusive";
+
 fn invalid<T>(text: &'static str) -> Result<T, Error> {
     Err(Error::msg(errno::EINVAL, text))
 }
@@ -91,6 +94,17 @@ pub fn config4(ctl: &Ctl<'_>) -> Result<RouteConfig<u32>, Error> {
     if gateway.is_some() && via.is_some() {
         return invalid("Nexthop configuration can not contain both GATEWAY and VIA");
     }
+    let nhid = attrs.u32(rta::NH_ID)?.unwrap_or(0);
+    // Zeros count as absent.
+    let named = attrs.u32(rta::OIF)?.unwrap_or(0) != 0
+        || gateway.is_some_and(|gateway| !gateway.is_unspecified())
+        || via.is_some()
+        || attrs
+            .get(rta::MULTIPATH)
+            .is_some_and(|attr| !attr.payload.is_empty());
+    if nhid != 0 && named {
+        return invalid(EXCLUSIVE);
+    }
     let hop = HopConfig {
         oif: attrs.u32(rta::OIF)?.unwrap_or(0),
         gateway: gateway
@@ -113,6 +127,7 @@ pub fn config4(ctl: &Ctl<'_>) -> Result<RouteConfig<u32>, Error> {
             .map(IpAddr::from),
         hop,
         multipath,
+        nhid,
         ..common(ctl, &header, &attrs)?
     })
 }
@@ -125,6 +140,10 @@ pub fn config6(ctl: &Ctl<'_>) -> Result<RouteConfig<u128>, Error> {
         return invalid("Invalid dsfield (tos): option not available for IPv6");
     }
     refuse_unserved(&attrs)?;
+    let own = [rta::GATEWAY, rta::OIF, rta::MULTIPATH, rta::ENCAP];
+    if attrs.has(rta::NH_ID) && own.iter().any(|&ty| attrs.has(ty)) {
+        return invalid(EXCLUSIVE);
+    }
     if attrs.has(rta::VIA) {
         return invalid("IPv6 does not support RTA_VIA attribute");
     }
@@ -158,6 +177,7 @@ pub fn config6(ctl: &Ctl<'_>) -> Result<RouteConfig<u128>, Error> {
             ..HopConfig::default()
         },
         multipath,
+        nhid: attrs.u32(rta::NH_ID)?.unwrap_or(0),
         expires,
         pref: attrs
             .u8(rta::PREF)?
@@ -196,7 +216,6 @@ fn refuse_unserved(attrs: &Table<'_>) -> Result<(), Error> {
     let unserved = [
         (rta::FLOW, "Weir has no routing realms"),
         (rta::ENCAP, "Weir has no lightweight tunnels"),
-        (rta::NH_ID, "Weir has no nexthop objects"),
     ];
     for (ty, text) in unserved {
         if let Some(attr) = attrs.get(ty) {
