@@ -25,6 +25,7 @@ pub mod notify;
 pub mod nsid;
 pub mod parts;
 pub mod random;
+pub mod raw;
 pub mod request;
 pub mod stack;
 pub mod stages;

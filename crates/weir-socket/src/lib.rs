@@ -64,6 +64,7 @@ pub static MODULE: Module = Module {
         sockets::register(parts, &HOOKS);
         ports::fill(parts, new.domain, new.seed);
     }),
+    device_event: Some(packet::device_event),
     ..Module::NONE
 };
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
 
 use weir_core::random::SharedGenerator;
 use weir_inet::sockets::{interest, sockets};
@@ -245,6 +245,8 @@ pub struct Tables {
     all: Mutex<BTreeMap<u64, Arc<Socket>>, order::SocketList>,
     random: SharedGenerator,
     cookies: AtomicU64,
+    /// The number of packet sockets, which follow devices.
+    packets: AtomicI32,
 }
 
 static TABLES: Key<Tables, 11> = Key::new();
@@ -263,6 +265,7 @@ pub fn fill(parts: &mut crate::parts::NamespaceParts, domain: &Domain, seed: u64
             all: Mutex::default(),
             random: SharedGenerator::new(seed, "ports"),
             cookies: AtomicU64::new(0),
+            packets: AtomicI32::new(0),
         },
     );
 }
@@ -406,6 +409,16 @@ impl Tables {
     /// Returns all open sockets in the order in which they were opened.
     pub fn all(&self) -> Vec<Arc<Socket>> {
         self.all.lock().values().cloned().collect()
+    }
+
+    /// Counts packet sockets that are opened or closed.
+    pub fn packet_sockets(&self, change: i32) {
+        self.packets.fetch_add(change, Relaxed);
+    }
+
+    /// Returns whether there are packet sockets.
+    pub fn has_packets(&self) -> bool {
+        self.packets.load(Relaxed) != 0
     }
 
     /// Returns random bits of the namespace.

@@ -115,7 +115,8 @@ pub fn pass(
         return dropped(socket);
     }
     let mut control = Messages::default();
-    common(&mut control, cx, &options, drops, packet.mark);
+    let wall = cx.stack.clock.epoch_ns() + cx.now;
+    common(&mut control, wall, &options, drops, packet.mark);
     let index = arrived.device.ifindex();
     if socket.is_v6() && options.receive6 != 0 {
         messages_v6(&mut control, arrived, &options, head, local_port);
@@ -151,10 +152,8 @@ pub fn dropped(socket: &Socket) -> bool {
     false
 }
 
-/// Writes the messages of `SOL_SOCKET`.
-pub fn common(control: &mut Messages, cx: &Cx<'_>, options: &Options, drops: u32, mark: u32) {
-    let clock = &cx.stack.clock;
-    let wall = clock.epoch_ns() + cx.now;
+/// Writes the messages of `SOL_SOCKET`. `wall` is the time in ns since 1970.
+pub fn common(control: &mut Messages, wall: u64, options: &Options, drops: u32, mark: u32) {
     let (seconds, nanos) = (wall / 1_000_000_000, wall % 1_000_000_000);
     let pair = |fraction: u64| {
         let mut bytes = [0; 16];

@@ -316,10 +316,14 @@ impl Socket {
         }
     }
 
-    /// Tells the kind that the program of `SO_ATTACH_FILTER` changed.
-    pub(crate) fn filter_changed(&self) {
+    /// Tells the kind that options of `SOL_SOCKET` changed.
+    pub(crate) fn options_changed(&self) {
         if let Proto::Packet(packet) = &self.proto {
-            packet.filter_changed(self.state().filter.clone());
+            let (options, filter) = {
+                let state = self.state();
+                (state.options, state.filter.clone())
+            };
+            packet.options_changed(options, filter);
         }
     }
 
@@ -585,7 +589,9 @@ impl Socket {
         if let Proto::Tcp(tcp) = &self.proto {
             return tcp.close(self, cx, reset);
         }
-        if let Proto::Packet(packet) = &self.proto {
+        if let Proto::Packet(packet) = &self.proto
+            && !self.state().closed
+        {
             packet.close(self, cx);
         }
         if let Proto::Udp = self.proto {

@@ -20,7 +20,7 @@ pub mod tc;
 
 pub use weir_core::{
     clock, conf, cpu, device, drops, ethtool, features, kind, layers, measure, namespace, netdev,
-    notify, nsid, parts, random, request, stack, stages, steer, taken, trace, wire,
+    notify, nsid, parts, random, raw, request, stack, stages, steer, taken, trace, wire,
 };
 pub use weir_inet::{
     addresses, autojoin, defrag, fib, fragments, icmp_limit, ipv4, ipv6, listen, mib, neigh,

@@ -127,6 +127,7 @@ classes! {
     82 false { Mailbox = "the queue of a netlink socket", }
     90 false { Posted = "the posted jobs", Timers = "the armed timers", RateLimit = "the ICMP rate limit", }
     91 false { Waker = "the stack's waker", Trace = "the records of traced packets", }
+    92 false { PacketTap = "what a packet socket selects", }
 }
 
 /// The classes this thread holds. Exists in debug builds only.

@@ -141,11 +141,10 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
             _ => return Err(errno::ENOPROTOOPT),
         }
     }
-    match name {
-        so::REUSEADDR | so::REUSEPORT => socket.publish(cx),
-        so::ATTACH_FILTER | so::DETACH_FILTER => socket.filter_changed(),
-        _ => {}
+    if matches!(name, so::REUSEADDR | so::REUSEPORT) {
+        socket.publish(cx);
     }
+    socket.options_changed();
     Ok(())
 }
 

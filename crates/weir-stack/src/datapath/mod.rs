@@ -17,11 +17,10 @@ mod filter;
 mod fragments;
 mod offload;
 mod queue;
-pub mod raw;
 mod receive;
 mod transmit;
 
-pub use crate::measure;
+pub use crate::{measure, raw};
 pub use early::EarlyDrop;
 pub use offload::split_all;
 pub use queue::{completed, rearm_all, restart, run_queue, wake_queue};

@@ -22,7 +22,7 @@ pub fn receive_frames(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     if device.is_bare() {
         let mut short = 0_u64;
         for (n, packet) in batch.iter_mut().enumerate() {
-            short |= u64::from(!strip(packet)) << n;
+            short |= u64::from(!crate::raw::strip(packet)) << n;
         }
         if short != 0 {
             let part = batch.split_off(short);
@@ -32,16 +32,6 @@ pub fn receive_frames(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         }
     }
     receive(cx, device, batch);
-}
-
-/// Removes the Ethernet header of a frame from outside, since a bare device has none, and sets the protocol. Returns
-/// false if the header is not complete.
-pub(super) fn strip(packet: &mut Packet) -> bool {
-    let Some(protocol) = Ethernet::new(packet.data()).map(|header| header.ethertype()) else {
-        return false;
-    };
-    packet.protocol = protocol;
-    packet.pull(Ethernet::LEN)
 }
 
 /// Receives frames that begin with an Ethernet header, or with their network header if the device is bare, all from

@@ -72,7 +72,7 @@ pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         }
     }
     if !batch.is_empty() {
-        super::transmit(cx, device, batch);
+        cx.transmit(device, batch);
     }
 }
 
@@ -94,7 +94,7 @@ fn wire_length(packet: &Packet) -> usize {
 fn outgoing(cx: &Cx<'_>, device: &Device, packet: &mut Packet) {
     let frame = packet.data();
     let mut network = Ethernet::LEN + tags(frame) * TAG;
-    if device.is_bare() && super::receive::strip(packet) {
+    if device.is_bare() && strip(packet) {
         network = 0;
     } else {
         packet.protocol = Ethernet::new(packet.data()).map_or(0, |header| header.ethertype());
@@ -133,11 +133,21 @@ pub fn send<'f>(
             Ok(packet) => {
                 let mut batch = Batch::new();
                 let _ = batch.push(packet);
-                super::transmit(cx, device, batch);
+                cx.transmit(device, batch);
                 sent += 1;
             }
             Err(error) => return (sent, Some(error)),
         }
     }
     (sent, None)
+}
+
+/// Removes the Ethernet header of a frame from outside, since a bare device has none, and sets the protocol. Returns
+/// false if the header is not complete.
+pub fn strip(packet: &mut Packet) -> bool {
+    let Some(protocol) = Ethernet::new(packet.data()).map(|header| header.ethertype()) else {
+        return false;
+    };
+    packet.protocol = protocol;
+    packet.pull(Ethernet::LEN)
 }
