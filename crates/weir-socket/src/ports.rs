@@ -225,7 +225,6 @@ pub enum Which {
     /// Raw, by protocol.
     Raw,
     /// TCP sockets that are bound, by port.
-    #[allow(dead_code)] // TCP binds itself
     Tcp,
 }
 
@@ -237,7 +236,6 @@ pub struct Tables {
     raw: Table,
     tcp: Table,
     /// The connections of TCP.
-    #[allow(dead_code)] // TCP's own
     pub tcp_connections: crate::tcp::Connections,
     /// Held while a table changes.
     changes: Mutex<(), order::SocketPorts>,
@@ -387,6 +385,10 @@ impl Tables {
     pub fn remove(&self, ns: &Namespace, which: Which, port: u16, socket: &Socket, guard: &Guard) {
         let _changes = self.changes.lock();
         self.table(which).remove(ns, port, socket, guard);
+        if which == Which::Tcp && !self.tcp_connections.is_empty() {
+            // Connections outlive the sockets of their ports.
+            sockets(ns).set_interest(interest::TCP, true);
+        }
     }
 
     /// Returns a new socket's cookie, which also orders the list of all sockets.

@@ -511,6 +511,16 @@ impl Socket {
         value: &[u8],
     ) -> Result<(), i32> {
         match (level, &self.proto) {
+            (SOL_SOCKET | SOL_IP | SOL_IPV6, Proto::Tcp(tcp)) => {
+                match level {
+                    SOL_SOCKET => options::base::set(self, cx, name, value)?,
+                    SOL_IP => options::ip::set(self, cx, name, value)?,
+                    _ if !self.is_v6() => return Err(errno::ENOPROTOOPT),
+                    _ => options::ipv6::set(self, cx, name, value)?,
+                }
+                tcp.options_changed(self, cx);
+                Ok(())
+            }
             (SOL_SOCKET, _) => options::base::set(self, cx, name, value),
             (SOL_PACKET, Proto::Packet(packet)) => packet.set_option(self, cx, name, value),
             (_, Proto::Packet(_)) => Err(errno::ENOPROTOOPT),

@@ -56,6 +56,7 @@ macro_rules! classes {
 classes! {
     10 false { Bus = "the bus of netdevsim", }
     20 false { Namespaces = "the table of namespaces", }
+    29 false { TcpConnection = "a TCP connection or listener", }
     30 false { Socket = "a socket of a program", }
     31 false { SocketPorts = "the ports of a namespace's sockets", }
     32 false { SocketList = "the sockets of a namespace", }

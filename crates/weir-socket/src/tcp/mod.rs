@@ -1,120 +1,515 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TCP sockets. Not served yet: `socket` answers ESOCKTNOSUPPORT.
+//! TCP sockets (`net/ipv4/tcp.c`, `af_inet.c`, `inet_connection_sock.c`), on the connections of `weir_tcp`.
+//!
+//! A connection is found by its addresses and ports ([`table`]), a listener by its port; half-open connections are in
+//! their listener. [`core`] joins a connection with its timer and its owner, [`input`] takes segments, [`send`] sends
+//! them.
+//!
+//! Not served: Fast Open, MD5 signatures, urgent data (they are read in line), `TCP_DEFER_ACCEPT` (kept, without
+//! effect), segments longer than the MTU.
 
-use std::sync::Arc;
+mod core;
+mod input;
+mod options;
+mod send;
+mod table;
+mod tuple;
 
-use weir_inet::sockets::{Arrived, Report};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
+
 use weir_netlink::errno;
-use weir_packet::Packet;
-use weir_sync::rcu::Domain;
+use weir_tcp::listener::Listener;
+use weir_tcp::{Connection, Opening, Settings, State};
 
+pub use input::{receive, report};
+pub use table::Connections;
+
+use self::core::{Core, Inner, Kind};
+use crate::abi::{AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM};
+use crate::address::{Address, LEAST_V6, LEN_V6, family, read_v4, read_v6};
+use crate::bind;
 use crate::cpu::Cx;
-use crate::socket::Socket;
+use crate::ports::{Entry, Which, tables};
+use crate::socket::{Proto, Socket};
 use crate::{Outgoing, Ready, Shutdown, User};
+use send::Outbox;
+use tuple::Tuple;
 
-/// The connections of a namespace.
-#[derive(Debug)]
-pub struct Connections {}
-
-impl Connections {
-    /// Makes the table of a new namespace.
-    pub fn new(domain: &Domain, seed: u64) -> Self {
-        let _ = (domain, seed);
-        Self {}
-    }
-}
+const AF_UNSPEC: u16 = 0;
+/// The most connections that may wait (`net.core.somaxconn`).
+const SOMAXCONN: i32 = 4096;
+/// How many ports a connection tries.
+const TRIES: usize = 64;
+const MSG_OOB: i32 = 1;
+const MSG_PROBE: i32 = 0x10;
 
 /// The TCP part of a socket.
 #[derive(Debug)]
-pub struct Tcp {}
+pub struct Tcp {
+    core: OnceLock<Arc<Core>>,
+}
+
+/// Whether two sockets may not have the same port (`inet_csk_bind_conflict`).
+fn conflicts(a: &Entry, b: &Entry) -> bool {
+    let shared = a.reuse && b.reuse && !b.socket.is_listening();
+    let group = a.reuseport && b.reuseport && a.uid == b.uid;
+    !shared && !group && a.overlaps(b)
+}
 
 impl Tcp {
     /// Makes the part of a new socket.
     ///
     /// # Errors
-    /// ESOCKTNOSUPPORT.
+    /// None yet.
     pub fn new() -> Result<Self, i32> {
-        Err(errno::ESOCKTNOSUPPORT)
+        Ok(Self {
+            core: OnceLock::new(),
+        })
+    }
+
+    /// Returns the socket's core.
+    pub(crate) fn core(&self, socket: &Socket) -> Arc<Core> {
+        let make = || {
+            let owner = socket.handle().map(|socket| Arc::downgrade(&socket));
+            Core::new(
+                socket.ns().clone(),
+                socket.is_v6(),
+                owner.unwrap_or_default(),
+            )
+        };
+        self.core.get_or_init(make).clone()
     }
 
     /// Returns whether the socket waits for connections.
     pub fn is_listening(&self) -> bool {
-        false
+        self.core.get().is_some_and(|core| core.is_listening())
     }
 
     /// Returns the number of connections that wait to be accepted.
     pub fn waiting(&self) -> usize {
-        0
+        match self.core.get().map(|core| core.lock()) {
+            Some(inner) => match &inner.kind {
+                Kind::Listening(listener) => listener.waiting(),
+                _ => 0,
+            },
+            None => 0,
+        }
     }
 
     /// Binds the socket.
+    ///
+    /// # Errors
+    /// Those of `bind::check`; EINVAL if it has a port or is connected, EADDRINUSE.
     pub fn bind(&self, socket: &Socket, cx: &mut Cx<'_>, address: &[u8]) -> Result<(), i32> {
-        let _ = (socket, cx, address);
-        Err(errno::EOPNOTSUPP)
+        let wanted = bind::check(socket, cx, address)?;
+        let mut state = socket.state();
+        if state.is_bound() || state.peer.is_some() {
+            return Err(errno::EINVAL);
+        }
+        let before = (state.local, state.source, state.device);
+        state.local.ip = wanted.address.ip;
+        state.source = wanted.source;
+        state.device = wanted.device;
+        state.chosen.0 = !wanted.address.ip.is_unspecified();
+        if wanted.address.port == 0 && state.options.bind_no_port {
+            return Ok(());
+        }
+        let entry = socket.entry(&state).ok_or(errno::EINVAL)?;
+        let ns = socket.ns();
+        let port = wanted.address.port;
+        match tables(ns).bind(ns, Which::Tcp, port, entry, conflicts, cx.guard) {
+            Ok(port) => {
+                state.local.port = port;
+                state.bound = Some((Which::Tcp, port));
+                state.chosen.1 = wanted.address.port != 0;
+                Ok(())
+            }
+            Err(error) => {
+                (state.local, state.source, state.device) = before;
+                state.chosen.0 = false;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads the address of a peer (`tcp_v4_connect`, `tcp_v6_connect`). `None` stands for AF_UNSPEC.
+    fn peer(socket: &Socket, bytes: &[u8]) -> Result<Option<Address>, i32> {
+        let family = family(bytes).ok_or(errno::EINVAL)?;
+        if family == AF_UNSPEC {
+            return Ok(None);
+        }
+        if !socket.is_v6() {
+            let to = read_v4(bytes).ok_or(errno::EINVAL)?;
+            return match family {
+                AF_INET => Ok(Some(to)),
+                _ => Err(errno::EAFNOSUPPORT),
+            };
+        }
+        if bytes.len() < LEAST_V6 {
+            return Err(errno::EINVAL);
+        }
+        if family != AF_INET6 {
+            return Err(errno::EAFNOSUPPORT);
+        }
+        let mut to = read_v6(bytes).ok_or(errno::EINVAL)?;
+        if bytes.len() < LEN_V6 {
+            to.scope = 0;
+        }
+        let (v6only, local) = {
+            let state = socket.state();
+            (state.options.v6only, state.local.ip)
+        };
+        if to.ip == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+            to.ip = match local {
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            };
+        }
+        if to.ip.is_ipv4() && v6only {
+            return Err(errno::ENETUNREACH);
+        }
+        Ok(Some(to))
     }
 
     /// Begins the handshake.
+    ///
+    /// # Errors
+    /// EINPROGRESS, EALREADY, EISCONN, EADDRNOTAVAIL, those of the route.
     pub fn connect(&self, socket: &Socket, cx: &mut Cx<'_>, address: &[u8]) -> Result<(), i32> {
-        let _ = (socket, cx, address);
-        Err(errno::EOPNOTSUPP)
+        let core = self.core(socket);
+        let to = Self::peer(socket, address)?;
+        {
+            let mut inner = core.lock();
+            match &mut inner.kind {
+                Kind::Open(connection) => match (to, connection.state()) {
+                    (None, State::Closed) => {}
+                    (None, _) => {
+                        let tuple = inner.tuple;
+                        if let Kind::Open(connection) = &mut inner.kind {
+                            connection.abort(0);
+                        }
+                        core.settle(cx, inner, Outbox::new(tuple));
+                        return Ok(());
+                    }
+                    (_, State::SynSent | State::SynReceived) => return Err(errno::EALREADY),
+                    (_, State::Closed) => match connection.take_error() {
+                        0 => {}
+                        error => return Err(error),
+                    },
+                    _ => return Err(errno::EISCONN),
+                },
+                Kind::Listening(_) if to.is_some() => return Err(errno::EISCONN),
+                Kind::Listening(_) => {
+                    drop(inner);
+                    self.stop(socket, cx);
+                    return Ok(());
+                }
+                Kind::Idle => {}
+            }
+        }
+        let Some(to) = to else { return Ok(()) };
+        let (options, mut device, source, port) = {
+            let state = socket.state();
+            (state.options, state.device, state.source, state.local.port)
+        };
+        if let IpAddr::V6(ip) = to.ip
+            && ip.is_unicast_link_local()
+        {
+            match (to.scope, device) {
+                (0, 0) => return Err(errno::EINVAL),
+                (0, _) => {}
+                (scope, 0) => device = scope,
+                (scope, bound) if scope == bound => {}
+                _ => return Err(errno::EINVAL),
+            }
+        }
+        let ns = socket.ns();
+        let choice = send::Choice::of(&options, device);
+        let source = Some(source).filter(|ip| !ip.is_unspecified());
+        let (own, path) = choice.path(cx, ns, source, to.ip, (port, to.port))?;
+        let tuple = self.take_tuple(socket, cx, &core, own, &to, device)?;
+        let connections = &tables(ns).tcp_connections;
+        let config = connections.config(ns);
+        let mut inner = core.lock();
+        inner.options = options;
+        inner.device = device;
+        inner.take_options();
+        inner.restart();
+        inner.tuple = tuple;
+        let opening = Opening {
+            config,
+            settings: inner.settings.clone(),
+            path,
+            isn: connections.isn(cx.now, &tuple),
+            timestamp_offset: connections.timestamp_offset(&tuple),
+        };
+        inner.kind = Kind::Open(Box::new(Connection::connect(cx.now, opening)));
+        core.settle(cx, inner, Outbox::new(tuple));
+        Err(errno::EINPROGRESS)
+    }
+
+    /// Gives a connection its addresses and ports, and enters it into the table (`inet_hash_connect`).
+    fn take_tuple(
+        &self,
+        socket: &Socket,
+        cx: &Cx<'_>,
+        core: &Arc<Core>,
+        own: IpAddr,
+        to: &Address,
+        device: u32,
+    ) -> Result<Tuple, i32> {
+        let ns = socket.ns();
+        let all = tables(ns);
+        let mut state = socket.state();
+        let before = (state.local, state.source, state.peer, state.device);
+        state.local.ip = own;
+        state.source = own;
+        state.device = device;
+        state.peer = Some(*to);
+        let mut tuple = Tuple {
+            local: own,
+            port: state.local.port,
+            remote: to.ip,
+            remote_port: to.port,
+        };
+        for _ in 0..TRIES {
+            if state.bound.is_none() {
+                let entry = socket.entry(&state).ok_or(errno::EINVAL)?;
+                // A port may be shared by connections to other peers.
+                let free =
+                    |a: &Entry, b: &Entry| (b.peer.is_none() || b.peer == a.peer) && a.overlaps(b);
+                let wish = state.local.port;
+                match all.bind(ns, Which::Tcp, wish, entry, free, cx.guard) {
+                    Ok(port) => {
+                        state.local.port = port;
+                        state.bound = Some((Which::Tcp, port));
+                    }
+                    Err(_) => break,
+                }
+            } else {
+                socket.publish_locked(&state, cx);
+            }
+            tuple.port = state.local.port;
+            if all.tcp_connections.insert(ns, tuple, core, cx.guard) {
+                return Ok(tuple);
+            }
+            if before.0.port != 0 {
+                break;
+            }
+            if let Some((which, port)) = state.bound.take() {
+                all.remove(ns, which, port, socket, cx.guard);
+            }
+            state.local.port = 0;
+        }
+        (state.local, state.source, state.peer, state.device) = before;
+        socket.publish_locked(&state, cx);
+        Err(errno::EADDRNOTAVAIL)
     }
 
     /// Waits for connections.
+    ///
+    /// # Errors
+    /// EINVAL if the socket is connected, EADDRINUSE.
     pub fn listen(&self, socket: &Socket, cx: &mut Cx<'_>, backlog: i32) -> Result<(), i32> {
-        let _ = (socket, cx, backlog);
-        Err(errno::EOPNOTSUPP)
+        let core = self.core(socket);
+        let most = {
+            let kept = socket.ns().kept.lock();
+            let value = kept
+                .get("core/somaxconn")
+                .and_then(|value| value.trim().parse().ok());
+            value.unwrap_or(SOMAXCONN)
+        };
+        let backlog = (backlog as u32).min(most.max(0) as u32);
+        {
+            let mut inner = core.lock();
+            match &mut inner.kind {
+                Kind::Listening(listener) => {
+                    listener.set_backlog(backlog);
+                    return Ok(());
+                }
+                Kind::Open(connection) if connection.state() != State::Closed => {
+                    return Err(errno::EINVAL);
+                }
+                _ => {}
+            }
+        }
+        let ns = socket.ns();
+        {
+            let mut state = socket.state();
+            state.peer = None;
+            let entry = socket.entry(&state).ok_or(errno::EINVAL)?;
+            let port = state.local.port;
+            let port = tables(ns).bind(ns, Which::Tcp, port, entry, conflicts, cx.guard)?;
+            state.local.port = port;
+            state.bound = Some((Which::Tcp, port));
+        }
+        let (options, device) = {
+            let state = socket.state();
+            (state.options, state.device)
+        };
+        let mut inner = core.lock();
+        inner.options = options;
+        inner.device = device;
+        inner.take_options();
+        inner.kind = Kind::Listening(Box::new(Listener::new(backlog)));
+        core.listening.store(true, Relaxed);
+        Ok(())
     }
 
     /// Takes a connection.
+    ///
+    /// # Errors
+    /// EAGAIN, EINVAL.
     pub fn accept(
         &self,
         socket: &Socket,
         cx: &mut Cx<'_>,
         user: Arc<dyn User>,
     ) -> Result<Arc<Socket>, i32> {
-        let _ = (socket, cx, user);
-        Err(errno::EOPNOTSUPP)
+        let core = self.core(socket);
+        let child = {
+            let mut inner = core.lock();
+            let Kind::Listening(listener) = &mut inner.kind else {
+                return Err(errno::EINVAL);
+            };
+            listener.accept().ok_or(errno::EAGAIN)?
+        };
+        let family = if socket.is_v6() { AF_INET6 } else { AF_INET };
+        let tcp = Self {
+            core: OnceLock::from(child.clone()),
+        };
+        let made = Socket::make(
+            cx,
+            socket.ns(),
+            (family, SOCK_STREAM, IPPROTO_TCP),
+            Proto::Tcp(tcp),
+            user,
+        );
+        let mut inner = child.lock();
+        inner.socket = Arc::downgrade(&made);
+        let tuple = inner.tuple;
+        {
+            let mut state = made.state();
+            state.local = Address::new(tuple.local, tuple.port);
+            state.source = tuple.local;
+            state.peer = Some(Address::new(tuple.remote, tuple.remote_port));
+            state.options = inner.options;
+            state.device = inner.device;
+        }
+        drop(inner);
+        Ok(made)
     }
 
     /// Queues data that come with flags.
+    ///
+    /// # Errors
+    /// Those of [`Tcp::write`]; EOPNOTSUPP for `MSG_OOB`, EISCONN with an address.
     pub fn send(
         &self,
         socket: &Socket,
         cx: &mut Cx<'_>,
         message: &Outgoing<'_>,
     ) -> Result<usize, i32> {
+        if message.flags & MSG_OOB != 0 {
+            return Err(errno::EOPNOTSUPP);
+        }
+        if message.flags & MSG_PROBE != 0 {
+            return Ok(0);
+        }
         self.write(socket, cx, message.data)
     }
 
     /// Queues data.
+    ///
+    /// # Errors
+    /// EAGAIN, EPIPE, or the pending error.
     pub fn write(&self, socket: &Socket, cx: &mut Cx<'_>, data: &[u8]) -> Result<usize, i32> {
-        let _ = (socket, cx, data);
-        Err(errno::EOPNOTSUPP)
+        let core = self.core(socket);
+        let mut inner = core.lock();
+        let tuple = inner.tuple;
+        let Kind::Open(connection) = &mut inner.kind else {
+            return Err(errno::EPIPE);
+        };
+        match connection.take_error() {
+            0 => {}
+            error => return Err(error),
+        }
+        if !connection.may_send() {
+            return Err(errno::EPIPE);
+        }
+        if connection.state() == State::SynSent {
+            return Err(errno::EAGAIN);
+        }
+        let count = connection.send(cx.now, data);
+        core.settle(cx, inner, Outbox::new(tuple));
+        match count {
+            0 if !data.is_empty() => Err(errno::EAGAIN),
+            count => Ok(count),
+        }
     }
 
     /// Passes received data on.
+    ///
+    /// # Errors
+    /// EAGAIN, ENOTCONN, or the pending error.
     pub fn read(
         &self,
         socket: &Socket,
         cx: &mut Cx<'_>,
         take: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<usize, i32> {
-        let _ = (socket, cx, take);
-        Err(errno::EOPNOTSUPP)
+        let core = self.core(socket);
+        let mut inner = core.lock();
+        let tuple = inner.tuple;
+        let Kind::Open(connection) = &mut inner.kind else {
+            return Err(errno::ENOTCONN);
+        };
+        if connection.readable() == 0 {
+            return match connection.take_error() {
+                0 if connection.at_end() => Ok(0),
+                0 => Err(errno::EAGAIN),
+                error => Err(error),
+            };
+        }
+        let mut count = 0;
+        for part in connection.received() {
+            if part.is_empty() {
+                continue;
+            }
+            let taken = take(part).min(part.len());
+            count += taken;
+            if taken < part.len() {
+                break;
+            }
+        }
+        connection.consume(cx.now, count);
+        core.settle(cx, inner, Outbox::new(tuple));
+        Ok(count)
     }
 
     /// Returns and clears the pending error.
     pub fn take_error(&self, socket: &Socket) -> i32 {
-        std::mem::take(&mut socket.state().error)
+        match std::mem::take(&mut socket.state().error) {
+            0 => {}
+            error => return error,
+        }
+        match &mut self.core(socket).lock().kind {
+            Kind::Open(connection) => connection.take_error(),
+            _ => 0,
+        }
     }
 
     /// Returns what the socket is ready for.
     pub fn ready(&self, socket: &Socket) -> Ready {
-        let _ = socket;
-        Ready::default()
+        self.core(socket).ready()
     }
 
     /// Sets an option of `SOL_TCP`.
+    ///
+    /// # Errors
+    /// ENOPROTOOPT, EINVAL, ENOENT.
     pub fn set_option(
         &self,
         socket: &Socket,
@@ -122,49 +517,162 @@ impl Tcp {
         name: i32,
         value: &[u8],
     ) -> Result<(), i32> {
-        let _ = (socket, cx, name, value);
-        Err(errno::ENOPROTOOPT)
+        let core = self.core(socket);
+        let mut inner = core.lock();
+        options::set(&mut inner, name, value)?;
+        let (tuple, settings) = (inner.tuple, inner.settings.clone());
+        if let Kind::Open(connection) = &mut inner.kind {
+            connection.set(cx.now, settings);
+        }
+        core.settle(cx, inner, Outbox::new(tuple));
+        Ok(())
+    }
+
+    /// An option of another level has changed.
+    pub fn options_changed(&self, socket: &Socket, cx: &mut Cx<'_>) {
+        let (options, device) = {
+            let state = socket.state();
+            (state.options, state.device)
+        };
+        let core = self.core(socket);
+        let mut inner = core.lock();
+        inner.options = options;
+        inner.device = device;
+        inner.take_options();
+        let (tuple, settings) = (inner.tuple, inner.settings.clone());
+        if let Kind::Open(connection) = &mut inner.kind {
+            connection.set(cx.now, settings);
+        }
+        core.settle(cx, inner, Outbox::new(tuple));
     }
 
     /// Returns an option of `SOL_TCP`.
+    ///
+    /// # Errors
+    /// ENOPROTOOPT.
     pub fn option(&self, socket: &Socket, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
-        let _ = (socket, name, room);
-        Err(errno::ENOPROTOOPT)
+        let _ = room;
+        let core = self.core(socket);
+        let config = tables(socket.ns()).tcp_connections.config(socket.ns());
+        let inner = core.lock();
+        options::get(&inner, &config, inner.seen, name)
     }
 
     /// Returns the path MTU of a connection.
     pub fn path_mtu(&self, socket: &Socket) -> Option<u32> {
-        let _ = socket;
-        None
+        match &self.core(socket).lock().kind {
+            Kind::Open(connection) => Some(connection.mtu()),
+            _ => None,
+        }
     }
 
     /// Closes one or both directions.
+    ///
+    /// # Errors
+    /// ENOTCONN.
     pub fn shutdown(&self, socket: &Socket, cx: &mut Cx<'_>, how: Shutdown) -> Result<(), i32> {
-        let _ = (socket, cx, how);
-        Err(errno::ENOTCONN)
+        let core = self.core(socket);
+        let mut inner = core.lock();
+        let tuple = inner.tuple;
+        match &mut inner.kind {
+            Kind::Open(connection) if connection.state() != State::Closed => {
+                if how != Shutdown::Write {
+                    connection.shutdown_receive();
+                }
+                if how != Shutdown::Read {
+                    connection.shutdown_send();
+                }
+                core.settle(cx, inner, Outbox::new(tuple));
+                Ok(())
+            }
+            Kind::Listening(_) => {
+                drop(inner);
+                if how != Shutdown::Write {
+                    self.stop(socket, cx);
+                }
+                Ok(())
+            }
+            _ => Err(errno::ENOTCONN),
+        }
+    }
+
+    /// Listens no more: connections that wait are reset (`inet_csk_listen_stop`).
+    fn stop(&self, socket: &Socket, cx: &mut Cx<'_>) {
+        let core = self.core(socket);
+        core.listening.store(false, Relaxed);
+        let mut inner = core.lock();
+        let kind = std::mem::replace(&mut inner.kind, Kind::Idle);
+        let tuple = inner.tuple;
+        core.settle(cx, inner, Outbox::new(tuple));
+        let Kind::Listening(mut listener) = kind else {
+            return;
+        };
+        for child in listener.drain() {
+            let mut inner = child.lock();
+            inner.orphan = true;
+            let tuple = inner.tuple;
+            if let Kind::Open(connection) = &mut inner.kind {
+                connection.abort(0);
+            }
+            child.settle(cx, inner, Outbox::new(tuple));
+        }
     }
 
     /// The program has closed the socket.
     pub fn close(&self, socket: &Socket, cx: &mut Cx<'_>, reset: bool) {
-        let _ = reset;
-        socket.release(cx);
+        if self.is_listening() {
+            self.stop(socket, cx);
+        }
+        let core = self.core(socket);
+        let mut inner = core.lock();
+        let tuple = inner.tuple;
+        let linger = inner.options.linger;
+        inner.orphan = true;
+        let open = match &mut inner.kind {
+            Kind::Open(connection) => {
+                connection.close(cx.now, reset || linger.0 && linger.1 == 0);
+                true
+            }
+            _ => false,
+        };
+        core.settle(cx, inner, Outbox::new(tuple));
+        if !open {
+            socket.release(cx);
+        }
     }
 
     /// Ends the connection (`tcp_abort`).
+    ///
+    /// # Errors
+    /// ENOENT if there is none.
     pub fn destroy(&self, socket: &Socket, cx: &mut Cx<'_>) -> Result<(), i32> {
-        let _ = (socket, cx);
-        Err(errno::EOPNOTSUPP)
+        if self.is_listening() {
+            self.stop(socket, cx);
+            return Ok(());
+        }
+        let core = self.core(socket);
+        let mut inner = core.lock();
+        let tuple = inner.tuple;
+        let Kind::Open(connection) = &mut inner.kind else {
+            return Err(errno::ENOENT);
+        };
+        connection.abort(errno::ECONNABORTED);
+        core.settle(cx, inner, Outbox::new(tuple));
+        Ok(())
     }
 }
 
-/// Takes a segment; returns it if no socket wants it.
-pub fn receive(cx: &mut Cx<'_>, arrived: &Arrived<'_>, packet: Packet) -> Option<Packet> {
-    let _ = (cx, arrived);
-    Some(packet)
-}
-
-/// Tells a connection of an ICMP error. Returns whether there is one.
-pub fn report(cx: &mut Cx<'_>, report: &Report<'_>) -> bool {
-    let _ = (cx, report);
-    false
+impl Inner {
+    /// Takes what TCP follows of the options of other levels.
+    fn take_options(&mut self) {
+        let options = &self.options;
+        self.settings = Settings {
+            keepalive: options.keepalive,
+            send_buffer: (options.buffers_set & 1 != 0).then_some(options.sndbuf),
+            receive_buffer: (options.buffers_set & 2 != 0).then_some(options.rcvbuf),
+            receive_low: options.rcvlowat.max(1) as u32,
+            max_pacing_rate: options.pacing,
+            ..std::mem::take(&mut self.settings)
+        };
+    }
 }

@@ -712,6 +712,21 @@ impl Connection {
         self.send_room() as u32 >= self.sndbuf / 3
     }
 
+    /// Returns whether both directions are closed.
+    pub fn is_shut(&self) -> bool {
+        self.shut_send && self.shut_receive
+    }
+
+    /// The path's MTU, in bytes.
+    pub fn mtu(&self) -> u32 {
+        self.path.mtu
+    }
+
+    /// Returns whether a sequence number is of something sent and not acknowledged.
+    pub fn is_outstanding(&self, seq: u32) -> bool {
+        !before(seq, self.una) && before(seq, self.nxt)
+    }
+
     /// Returns how many bytes wait to be read.
     pub fn readable(&self) -> usize {
         self.receive.len() as usize

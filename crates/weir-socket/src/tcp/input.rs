@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Segments and ICMP errors on their way to connections and listeners (`tcp_v4_rcv`, `tcp_v6_rcv`, `tcp_v4_err`).
+
+use std::sync::Arc;
+
+use weir_inet::sockets::{Arrived, Report};
+use weir_packet::Packet;
+use weir_sync::rcu::Guard;
+use weir_tcp::header::{ACK, FIN, RST, SYN};
+use weir_tcp::listener::Admission;
+use weir_tcp::request::Verdict;
+use weir_tcp::time_wait::Outcome;
+use weir_tcp::{Answer, Header, Output, Request, State, cookie};
+
+use super::core::{Core, Kind};
+use super::send::Outbox;
+use super::table::Holder;
+use super::tuple::Tuple;
+use crate::cpu::Cx;
+use crate::namespace::Namespace;
+use crate::ports::{Target, Which, tables};
+use crate::receive::{self, Head};
+use crate::socket::Proto;
+
+/// The sysctl that gives listeners without a device the connections of VRFs.
+const ACCEPT: &str = "ipv4/tcp_l3mdev_accept";
+
+/// Takes a segment; returns it if no socket wants it.
+pub fn receive(cx: &mut Cx<'_>, arrived: &Arrived<'_>, packet: Packet) -> Option<Packet> {
+    let segment = packet.data().get(arrived.at..).unwrap_or_default();
+    let (Some(head), Some((mut header, length))) = (
+        Head::of(arrived.ipv6, packet.data()),
+        Header::parse(segment),
+    ) else {
+        return Some(packet);
+    };
+    header.congested = head.tos & 3 == 3;
+    header.ecn_capable = head.tos & 3 != 0;
+    let data = segment.get(length..).unwrap_or_default();
+    let tuple = Tuple {
+        local: head.dst,
+        port: header.destination,
+        remote: head.src,
+        remote_port: header.source,
+    };
+    let connections = &tables(arrived.ns).tcp_connections;
+    let mut isn = None;
+    match connections.get(&tuple, cx.guard) {
+        Some(Holder::Open(core)) => {
+            core.segment(cx, &header, data);
+            cx.consume(packet);
+            return None;
+        }
+        Some(Holder::TimeWait(waiting)) => {
+            let config = connections.config(arrived.ns);
+            let mut rest = waiting.rest.lock();
+            let outcome = rest.segment(cx.now, &config, &header, data.len());
+            let ack = rest.ack(cx.now);
+            drop(rest);
+            match outcome {
+                Outcome::Ack => {
+                    let mut out = Outbox::new(tuple);
+                    out.send(&ack);
+                    out.flush(cx, arrived.ns, &waiting.way);
+                }
+                Outcome::Syn(from) => {
+                    connections.end_wait(&tuple, &waiting, cx.guard);
+                    isn = Some(from);
+                }
+                Outcome::End => connections.end_wait(&tuple, &waiting, cx.guard),
+                Outcome::Drop => {}
+                Outcome::Reset => return Some(packet),
+            }
+            if isn.is_none() {
+                cx.consume(packet);
+                return None;
+            }
+        }
+        None => {}
+    }
+    let target = receive::target(cx, arrived, &head, header.source, ACCEPT);
+    let hash = connections.secret().hash(1, &tuple.bytes()) as u32;
+    let Some(core) = listener(arrived.ns, header.destination, &target, hash, cx.guard) else {
+        return Some(packet);
+    };
+    let arrival = Arrival {
+        tuple,
+        header: &header,
+        data,
+        isn,
+    };
+    match core.listen(cx, &arrival) {
+        true => {
+            cx.consume(packet);
+            None
+        }
+        false => Some(packet),
+    }
+}
+
+/// Finds the listener of a port (`__inet_lookup_listener`); `hash` chooses among those that share it.
+fn listener(
+    ns: &Namespace,
+    port: u16,
+    target: &Target,
+    hash: u32,
+    guard: &Guard,
+) -> Option<Arc<Core>> {
+    let list = tables(ns).table(Which::Tcp).of(port, guard);
+    let listening = |entry: &&crate::ports::Entry| entry.socket.is_listening();
+    let best = list
+        .iter()
+        .filter(listening)
+        .filter_map(|entry| entry.score(target))
+        .max()?;
+    let same = || {
+        list.iter()
+            .filter(listening)
+            .filter(|entry| entry.score(target) == Some(best))
+    };
+    let count = same().filter(|entry| entry.reuseport).count().max(1);
+    let chosen = ((u64::from(hash) * count as u64) >> 32) as usize;
+    let entry = same().nth(chosen).or_else(|| same().next())?;
+    match &entry.socket.proto {
+        Proto::Tcp(tcp) => Some(tcp.core(&entry.socket)),
+        _ => None,
+    }
+}
+
+/// A segment for a listener.
+struct Arrival<'a> {
+    tuple: Tuple,
+    header: &'a Header,
+    data: &'a [u8],
+    /// The sequence number that follows a connection in TIME_WAIT.
+    isn: Option<u32>,
+}
+
+impl Core {
+    /// Takes a segment that belongs to no connection. Returns false if it is to be answered with a reset.
+    fn listen(self: &Arc<Self>, cx: &mut Cx<'_>, arrival: &Arrival<'_>) -> bool {
+        let Arrival {
+            tuple,
+            header,
+            data,
+            ..
+        } = *arrival;
+        let now = cx.now;
+        let connections = &tables(&self.ns).tcp_connections;
+        let config = connections.config(&self.ns);
+        let mut inner = self.lock();
+        let choice = inner.choice();
+        let settings = inner.settings.clone();
+        let mut out = Outbox::new(tuple);
+        let Kind::Listening(listener) = &mut inner.kind else {
+            return false;
+        };
+        let full = listener.is_full();
+        let mut complete = None;
+        if let Some(request) = listener.request(&tuple) {
+            match request.segment(now, &config, header, data.len()) {
+                Verdict::Drop => {}
+                Verdict::SynAck => out.send(&request.syn_ack(now)),
+                Verdict::Ack => out.send(&request.ack(now)),
+                Verdict::End => drop(listener.remove(&tuple)),
+                Verdict::Reset => return false,
+                Verdict::Complete if full => {
+                    if config.abort_on_overflow {
+                        listener.remove(&tuple);
+                        return false;
+                    }
+                }
+                Verdict::Complete => complete = listener.remove(&tuple),
+            }
+        } else if header.has(RST) {
+            // A listener has nothing to reset.
+        } else if header.has(ACK) {
+            let irs = header.seq.wrapping_sub(1);
+            let mss = match config.syncookies {
+                0 => None,
+                _ => {
+                    connections
+                        .secret()
+                        .check(now, &tuple.bytes(), irs, header.ack.wrapping_sub(1))
+                }
+            };
+            let (Some(mss), false) = (mss, header.has(SYN)) else {
+                return false;
+            };
+            let ports = (tuple.port, tuple.remote_port);
+            if !full
+                && let Ok((_, path)) =
+                    choice.path(cx, &self.ns, Some(tuple.local), tuple.remote, ports)
+            {
+                let remembered = cookie::remembered(&header.options);
+                let offset = header
+                    .options
+                    .timestamps
+                    .map_or(0, |(_, echo)| echo.wrapping_sub((now / 1_000_000) as u32));
+                complete = Some(Request::from_cookie(
+                    now, &config, &settings, &path, header, mss, remembered, offset,
+                ));
+            }
+        } else if header.flags & (SYN | FIN) == SYN {
+            let admission = listener.admit(&config);
+            let ports = (tuple.port, tuple.remote_port);
+            if admission != Admission::Drop
+                && let Ok((_, path)) =
+                    choice.path(cx, &self.ns, Some(tuple.local), tuple.remote, ports)
+            {
+                let isn = arrival.isn.unwrap_or_else(|| connections.isn(now, &tuple));
+                let offset = connections.timestamp_offset(&tuple);
+                let mut request = Request::new(now, &config, &settings, &path, header, isn, offset);
+                if admission == Admission::Cookie {
+                    let secret = connections.secret();
+                    request.set_isn(secret.make(now, &tuple.bytes(), header.seq, request.mss()));
+                    request.remember_in_timestamp(now);
+                }
+                out.send(&request.syn_ack(now));
+                if admission == Admission::Queue {
+                    listener.insert(tuple, request);
+                }
+            }
+        }
+        let Some(request) = complete else {
+            self.settle(cx, inner, out);
+            return true;
+        };
+        let ports = (tuple.port, tuple.remote_port);
+        let Ok((_, path)) = choice.path(cx, &self.ns, Some(tuple.local), tuple.remote, ports)
+        else {
+            self.settle(cx, inner, out);
+            return true;
+        };
+        let (connection, answer) = request.accept(now, &config, &settings, path, header, data);
+        if answer == Answer::Reset {
+            self.settle(cx, inner, out);
+            return false;
+        }
+        let child = self.child(&inner, tuple, connection);
+        if !connections.insert(&self.ns, tuple, &child, cx.guard) {
+            self.settle(cx, inner, out);
+            return true;
+        }
+        if let Kind::Listening(listener) = &mut inner.kind {
+            listener.push(child.clone());
+        }
+        let socket = inner.socket.upgrade();
+        self.settle(cx, inner, out);
+        let locked = child.lock();
+        child.settle(cx, locked, Outbox::new(tuple));
+        if let Some(socket) = socket {
+            self.wake(cx, &socket);
+        }
+        true
+    }
+}
+
+/// Tells a connection of an ICMP error. Returns whether there is one.
+pub fn report(cx: &mut Cx<'_>, report: &Report<'_>) -> bool {
+    let quoted = report.quoted;
+    let Some(head) = Head::of(report.ipv6, quoted) else {
+        return false;
+    };
+    let Some(&[a, b, c, d, s0, s1, s2, s3]) = quoted
+        .get(report.at..)
+        .and_then(|rest| rest.first_chunk::<8>())
+    else {
+        return false;
+    };
+    let tuple = Tuple {
+        local: head.src,
+        port: u16::from_be_bytes([a, b]),
+        remote: head.dst,
+        remote_port: u16::from_be_bytes([c, d]),
+    };
+    let seq = u32::from_be_bytes([s0, s1, s2, s3]);
+    let connections = &tables(report.ns).tcp_connections;
+    let core = match connections.get(&tuple, cx.guard) {
+        Some(Holder::Open(core)) => core,
+        Some(Holder::TimeWait(_)) => return true,
+        None => return false,
+    };
+    let Some(meaning) = crate::error::meaning(report) else {
+        return true;
+    };
+    let mut inner = core.lock();
+    let out = Outbox::new(tuple);
+    if let Kind::Open(connection) = &mut inner.kind {
+        match meaning.mtu {
+            // Only errors about what is under way count (RFC 5927).
+            Some(mtu) if connection.is_outstanding(seq) => {
+                if connection.state() != State::SynSent {
+                    connection.set_mtu(mtu);
+                }
+            }
+            Some(_) => {}
+            None => connection.icmp_error(seq, meaning.errno, true),
+        }
+    }
+    core.settle(cx, inner, out);
+    true
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The options of `SOL_TCP` (`do_tcp_setsockopt`, `do_tcp_getsockopt`).
+//!
+//! Not served: MD5 signatures, Fast Open, repair, upper-layer protocols (kTLS), zero-copy receiving.
+
+use weir_netlink::errno;
+use weir_tcp::time::{MS, SECOND};
+use weir_tcp::{Algorithm, Config, Info};
+
+use super::core::{Inner, Kind};
+use crate::options::{int, of_int};
+
+const NODELAY: i32 = 1;
+const MAXSEG: i32 = 2;
+const CORK: i32 = 3;
+const KEEPIDLE: i32 = 4;
+const KEEPINTVL: i32 = 5;
+const KEEPCNT: i32 = 6;
+const SYNCNT: i32 = 7;
+const LINGER2: i32 = 8;
+const DEFER_ACCEPT: i32 = 9;
+const WINDOW_CLAMP: i32 = 10;
+const INFO: i32 = 11;
+const QUICKACK: i32 = 12;
+const CONGESTION: i32 = 13;
+const USER_TIMEOUT: i32 = 18;
+const NOTSENT_LOWAT: i32 = 25;
+/// The length of the name of an algorithm (`TCP_CA_NAME_MAX`).
+const NAME: usize = 16;
+/// `MAX_TCP_KEEPIDLE` and `MAX_TCP_KEEPINTVL`
+const KEEP_MOST: i32 = 32767;
+/// States of sockets without a connection.
+const LISTEN: u8 = 10;
+const CLOSE: u8 = 7;
+
+/// Sets an option. The caller passes the settings on to the connection.
+///
+/// # Errors
+/// ENOPROTOOPT, EINVAL, ENOENT for an unknown congestion control.
+pub fn set(inner: &mut Inner, name: i32, value: &[u8]) -> Result<(), i32> {
+    if name == CONGESTION {
+        let end = value
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(value.len());
+        let text = value.get(..end.min(NAME - 1)).unwrap_or_default();
+        let text = std::str::from_utf8(text).map_err(|_| errno::ENOENT)?;
+        if text.is_empty() {
+            return Err(errno::EINVAL);
+        }
+        inner.settings.congestion = Some(Algorithm::of(text).ok_or(errno::ENOENT)?);
+        return Ok(());
+    }
+    let val = int(value)?;
+    let on = val != 0;
+    let within = |low: i32, high: i32| match (low..=high).contains(&val) {
+        true => Ok(()),
+        false => Err(errno::EINVAL),
+    };
+    let settings = &mut inner.settings;
+    match name {
+        NODELAY => settings.nodelay = on,
+        CORK => settings.cork = on,
+        MAXSEG => {
+            if val != 0 {
+                within(88, 32767)?;
+            }
+            settings.max_segment = val as u16;
+        }
+        KEEPIDLE => {
+            within(1, KEEP_MOST)?;
+            settings.keep_idle = Some(val as u64 * SECOND);
+        }
+        KEEPINTVL => {
+            within(1, KEEP_MOST)?;
+            settings.keep_interval = Some(val as u64 * SECOND);
+        }
+        KEEPCNT => {
+            within(1, 127)?;
+            settings.keep_count = Some(val as u8);
+        }
+        SYNCNT => {
+            within(1, 127)?;
+            settings.syn_retries = Some(val as u8);
+        }
+        LINGER2 => {
+            settings.linger2 = match val {
+                ..0 => Some(0),
+                val if val > 120 => None,
+                0 => None,
+                val => Some(val as u64 * SECOND),
+            };
+        }
+        DEFER_ACCEPT => inner.defer_accept = val.max(0),
+        WINDOW_CLAMP => settings.window_clamp = val.max(0) as u32,
+        QUICKACK => {
+            if let Kind::Open(connection) = &mut inner.kind {
+                connection.set_quick_ack(on);
+            }
+        }
+        USER_TIMEOUT => {
+            within(0, i32::MAX)?;
+            settings.user_timeout = val as u64 * MS;
+        }
+        NOTSENT_LOWAT => settings.notsent_low = val as u32,
+        _ => return Err(errno::ENOPROTOOPT),
+    }
+    Ok(())
+}
+
+/// Returns an option's value.
+///
+/// # Errors
+/// ENOPROTOOPT.
+pub fn get(inner: &Inner, config: &Config, now: u64, name: i32) -> Result<Vec<u8>, i32> {
+    let settings = &inner.settings;
+    let seconds = |own: Option<u64>, of: u64| of_int((own.unwrap_or(of) / SECOND) as i32);
+    let open = match &inner.kind {
+        Kind::Open(connection) => Some(connection),
+        _ => None,
+    };
+    Ok(match name {
+        NODELAY => of_int(settings.nodelay.into()),
+        CORK => of_int(settings.cork.into()),
+        MAXSEG => of_int(match (open, settings.max_segment) {
+            (Some(connection), _) => connection.mss().into(),
+            (None, 0) => 536,
+            (None, most) => most.into(),
+        }),
+        KEEPIDLE => seconds(settings.keep_idle, config.keepalive_time),
+        KEEPINTVL => seconds(settings.keep_interval, config.keepalive_interval),
+        KEEPCNT => of_int(
+            settings
+                .keep_count
+                .unwrap_or(config.keepalive_probes)
+                .into(),
+        ),
+        SYNCNT => of_int(settings.syn_retries.unwrap_or(config.syn_retries).into()),
+        LINGER2 => match settings.linger2 {
+            Some(0) => of_int(-1),
+            own => seconds(own, config.fin_timeout),
+        },
+        DEFER_ACCEPT => of_int(inner.defer_accept),
+        WINDOW_CLAMP => of_int(settings.window_clamp as i32),
+        INFO => match (open, &inner.kind) {
+            (Some(connection), _) => connection.info(now),
+            (None, Kind::Listening(_)) => Info {
+                state: LISTEN,
+                ..Info::default()
+            },
+            (None, _) => Info {
+                state: CLOSE,
+                ..Info::default()
+            },
+        }
+        .bytes()
+        .to_vec(),
+        QUICKACK => of_int(open.is_none_or(|connection| connection.quick_ack()).into()),
+        CONGESTION => {
+            let algorithm = match open {
+                Some(connection) => connection.congestion(),
+                None => settings.congestion.unwrap_or(config.congestion),
+            };
+            let mut name = algorithm.name().as_bytes().to_vec();
+            name.resize(NAME, 0);
+            name
+        }
+        USER_TIMEOUT => of_int((settings.user_timeout / MS) as i32),
+        NOTSENT_LOWAT => of_int(settings.notsent_low as i32),
+        _ => return Err(errno::ENOPROTOOPT),
+    })
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The way of segments out (`ip_queue_xmit`, `inet6_csk_xmit`). Segments are collected while the connection is locked,
+//! and sent after that.
+
+use std::net::IpAddr;
+
+use weir_inet::mib::{Count, Tcp as Mib};
+use weir_inet::{ipv4, ipv6};
+use weir_netlink::errno;
+use weir_packet::header::transport::{fill_check_v4, fill_check_v6};
+use weir_tcp::{Header, Output, Path, Segment};
+
+use super::tuple::Tuple;
+use crate::abi::{IPPROTO_TCP, pmtudisc};
+use crate::cpu::Cx;
+use crate::namespace::Namespace;
+use crate::options::Options;
+
+const PROTOCOL: u8 = IPPROTO_TCP as u8;
+/// The ECN codepoint ECT(0).
+const ECT: u8 = 2;
+
+/// What of the socket's options decides about its packets.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice {
+    /// The device that the socket is bound to, or 0.
+    pub device: u32,
+    tos: u8,
+    class: u8,
+    ttl: i32,
+    hops: i32,
+    mark: u32,
+    priority: u32,
+    transparent: bool,
+    on_link: bool,
+    discover: u8,
+    uc_device: u32,
+    uc_device6: u32,
+}
+
+impl Choice {
+    /// Takes them from a socket's options.
+    pub fn of(options: &Options, device: u32) -> Self {
+        Self {
+            device,
+            tos: options.tos & !3,
+            class: options.tclass & !3,
+            ttl: options.ttl,
+            hops: options.hops,
+            mark: options.mark,
+            priority: options.priority,
+            transparent: options.transparent,
+            on_link: options.dontroute,
+            discover: options.pmtudisc,
+            uc_device: options.uc_device,
+            uc_device6: options.uc_device6,
+        }
+    }
+
+    fn wish_v4(
+        &self,
+        dst: std::net::Ipv4Addr,
+        src: Option<std::net::Ipv4Addr>,
+        ports: (u16, u16),
+    ) -> ipv4::egress::Wish {
+        ipv4::egress::Wish {
+            dst,
+            src,
+            oif: match self.device {
+                0 => self.uc_device,
+                device => device,
+            },
+            tos: self.tos,
+            mark: self.mark,
+            protocol: PROTOCOL,
+            ports,
+            any_source: self.transparent,
+            on_link: self.on_link,
+        }
+    }
+
+    fn wish_v6(
+        &self,
+        dst: std::net::Ipv6Addr,
+        src: Option<std::net::Ipv6Addr>,
+        ports: (u16, u16),
+    ) -> ipv6::egress::Wish {
+        ipv6::egress::Wish {
+            dst,
+            src,
+            oif: match self.device {
+                0 => self.uc_device6,
+                device => device,
+            },
+            mark: self.mark,
+            protocol: PROTOCOL,
+            ports,
+        }
+    }
+
+    /// Finds the way to a peer. Returns the source address and the path.
+    ///
+    /// # Errors
+    /// Those of the route; ENETUNREACH for groups and broadcasts.
+    pub fn path(
+        &self,
+        cx: &Cx<'_>,
+        ns: &Namespace,
+        src: Option<IpAddr>,
+        remote: IpAddr,
+        ports: (u16, u16),
+    ) -> Result<(IpAddr, Path), i32> {
+        match remote {
+            IpAddr::V4(dst) => {
+                let src = match src {
+                    Some(IpAddr::V4(src)) => Some(src),
+                    _ => None,
+                };
+                let way = ipv4::egress::find(ns, &self.wish_v4(dst, src, ports), cx.guard)?;
+                if !matches!(
+                    way.kind,
+                    weir_netlink::rta::rtn::UNICAST | weir_netlink::rta::rtn::LOCAL
+                ) {
+                    return Err(errno::ENETUNREACH);
+                }
+                let path = Path {
+                    gso: 0,
+                    ..Path::ipv4(way.hop.mtu)
+                };
+                Ok((way.src.into(), path))
+            }
+            IpAddr::V6(dst) => {
+                if dst.is_multicast() {
+                    return Err(errno::ENETUNREACH);
+                }
+                let src = match src {
+                    Some(IpAddr::V6(src)) => Some(src),
+                    _ => None,
+                };
+                let way = ipv6::egress::find(ns, &self.wish_v6(dst, src, ports), cx.guard)?;
+                let path = Path {
+                    gso: 0,
+                    ..Path::ipv6(way.route.mtu().min(65575))
+                };
+                Ok((way.src.into(), path))
+            }
+        }
+    }
+}
+
+/// Segments to send.
+#[derive(Debug)]
+pub struct Outbox {
+    tuple: Tuple,
+    bytes: Vec<u8>,
+    /// Where each ends, and whether its packet is ECN-capable.
+    ends: Vec<(usize, bool)>,
+    resets: u64,
+}
+
+impl Outbox {
+    /// An empty one for a connection.
+    pub fn new(tuple: Tuple) -> Self {
+        Self {
+            tuple,
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            resets: 0,
+        }
+    }
+
+    /// Adds a header without data.
+    pub fn header(&mut self, header: Header) {
+        self.send(&Segment {
+            header,
+            data: [&[], &[]],
+            mss: u16::MAX,
+            ecn_capable: false,
+        });
+    }
+
+    /// Sends all.
+    pub fn flush(mut self, cx: &mut Cx<'_>, ns: &Namespace, choice: &Choice) {
+        if self.ends.is_empty() {
+            return;
+        }
+        let counters = &cx.mib(ns).tcp;
+        counters.add(Mib::OutSegs, self.ends.len() as u64);
+        counters.add(Mib::OutRsts, self.resets);
+        match (self.tuple.local, self.tuple.remote) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => self.flush_v4(cx, ns, choice, src, dst),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => self.flush_v6(cx, ns, choice, src, dst),
+            _ => {}
+        }
+    }
+
+    fn flush_v4(
+        &mut self,
+        cx: &mut Cx<'_>,
+        ns: &Namespace,
+        choice: &Choice,
+        src: std::net::Ipv4Addr,
+        dst: std::net::Ipv4Addr,
+    ) {
+        let ports = (self.tuple.port, self.tuple.remote_port);
+        let wish = choice.wish_v4(dst, Some(src), ports);
+        let Ok(way) = ipv4::egress::find(ns, &wish, cx.guard) else {
+            return;
+        };
+        let mut start = 0;
+        for &(end, ecn) in &self.ends {
+            let Some(segment) = self.bytes.get_mut(start..end) else {
+                break;
+            };
+            start = end;
+            fill_check_v4(src.octets(), dst.octets(), PROTOCOL, segment);
+            let head = ipv4::egress::Head {
+                protocol: PROTOCOL,
+                tos: choice.tos | if ecn { ECT } else { 0 },
+                ttl: u8::try_from(choice.ttl).ok(),
+                df: !matches!(choice.discover, pmtudisc::DONT | pmtudisc::OMIT),
+                options: &[],
+                mark: choice.mark,
+                priority: choice.priority,
+                looped: true,
+            };
+            // Without memory the segment is lost, and sent again later.
+            let _ = ipv4::egress::send(cx, ns, &way, &head, &[segment]);
+        }
+    }
+
+    fn flush_v6(
+        &mut self,
+        cx: &mut Cx<'_>,
+        ns: &Namespace,
+        choice: &Choice,
+        src: std::net::Ipv6Addr,
+        dst: std::net::Ipv6Addr,
+    ) {
+        let ports = (self.tuple.port, self.tuple.remote_port);
+        let wish = choice.wish_v6(dst, Some(src), ports);
+        let Ok(way) = ipv6::egress::find(ns, &wish, cx.guard) else {
+            return;
+        };
+        let label = ipv6::output::flow_label(ns, src, dst, PROTOCOL);
+        let hop_limit = u8::try_from(choice.hops).unwrap_or_else(|_| way.route.hop_limit());
+        let mut start = 0;
+        for &(end, ecn) in &self.ends {
+            let Some(segment) = self.bytes.get_mut(start..end) else {
+                break;
+            };
+            start = end;
+            fill_check_v6(src.octets(), dst.octets(), PROTOCOL, segment);
+            let Some(mut packet) = cx.stack.pool.packet(segment) else {
+                break;
+            };
+            packet.mark = choice.mark;
+            packet.priority = choice.priority;
+            let head = ipv6::output::Head {
+                src,
+                dst,
+                protocol: PROTOCOL,
+                hop_limit,
+                class: choice.class | if ecn { ECT } else { 0 },
+                label,
+            };
+            ipv6::egress::send(cx, ns, &way, &head, true, packet);
+        }
+    }
+}
+
+impl Output for Outbox {
+    fn send(&mut self, segment: &Segment<'_>) {
+        let mut header = segment.header;
+        header.source = self.tuple.port;
+        header.destination = self.tuple.remote_port;
+        self.resets += u64::from(header.has(weir_tcp::header::RST));
+        let start = self.bytes.len();
+        self.bytes.resize(start + header.length(), 0);
+        if let Some(place) = self.bytes.get_mut(start..) {
+            header.write(place);
+        }
+        self.bytes.extend_from_slice(segment.data[0]);
+        self.bytes.extend_from_slice(segment.data[1]);
+        self.ends.push((self.bytes.len(), segment.ecn_capable));
+    }
+}
