@@ -4,10 +4,19 @@
 //! A module declares its slots by [`slots!`](crate::slots) and keeps the values where they belong, in a
 //! namespace or a device. A set of values that nobody has changed refers to its defaults; one changed value lies
 //! beside that reference, and the second one makes a copy of all.
+//!
+//! Any thread reads and changes a value without a lock. A thread that finds another slot in `one` closes it for changes,
+//! copies all values, and changes its own in the copy. Threads that do so at once copy the same values, and one copy wins.
 
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
-use std::sync::atomic::{AtomicI32, AtomicU64};
-use std::sync::{Arc, OnceLock};
+#[cfg(all(test, loom))]
+mod loom_models;
+
+use std::sync::Arc;
+
+use weir_sync::once_box::OnceBox;
+pub use weir_sync::primitive::atomic::AtomicI32;
+use weir_sync::primitive::atomic::AtomicU64;
+use weir_sync::primitive::atomic::Ordering::{AcqRel, Relaxed};
 
 use crate::device::Device;
 
@@ -37,14 +46,14 @@ macro_rules! slots {
 
         impl $crate::conf::Slot for $name {
             type Defaults = [i32; $name::ALL.len()];
-            type Values = [std::sync::atomic::AtomicI32; $name::ALL.len()];
+            type Values = [$crate::conf::AtomicI32; $name::ALL.len()];
             fn index(self) -> usize { self as usize }
             fn defaults() -> &'static Self::Defaults {
                 static DEFAULTS: [i32; $name::ALL.len()] = $name::DEFAULTS;
                 &DEFAULTS
             }
             fn values(value: impl Fn(usize) -> i32) -> Self::Values {
-                std::array::from_fn(|index| std::sync::atomic::AtomicI32::new(value(index)))
+                std::array::from_fn(|index| $crate::conf::AtomicI32::new(value(index)))
             }
         }
     };
@@ -93,7 +102,7 @@ pub struct Conf<S: Slot> {
     /// The only slot that differs from its default ([`one`]), or 0. Final once [`CLOSED`] is set.
     one: AtomicU64,
     /// All values, once a second one has been changed.
-    own: OnceLock<Box<S::Values>>,
+    own: OnceBox<S::Values>,
 }
 
 /// In `Conf::one`: all values are in `own`, or about to be.
@@ -130,7 +139,7 @@ impl<S: Slot> Conf<S> {
         Self {
             defaults,
             one: AtomicU64::new(0),
-            own: OnceLock::new(),
+            own: OnceBox::default(),
         }
     }
 
@@ -143,7 +152,7 @@ impl<S: Slot> Conf<S> {
     #[inline]
     fn at(&self, index: usize) -> i32 {
         match self.own.get() {
-            Some(own) => (**own).as_ref()[index].load(Relaxed),
+            Some(own) => own.as_ref()[index].load(Relaxed),
             None => self.shared(index),
         }
     }
@@ -199,8 +208,8 @@ impl<S: Slot> Conf<S> {
         self.one.fetch_or(CLOSED, AcqRel);
         let own = self
             .own
-            .get_or_init(|| Box::new(S::values(|index| self.shared(index))));
-        (**own).as_ref()[index].store(value, Relaxed);
+            .get_or_make(|| S::values(|index| self.shared(index)));
+        own.as_ref()[index].store(value, Relaxed);
     }
 }
 
@@ -213,7 +222,7 @@ impl<S: Slot> std::fmt::Debug for Conf<S> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -17,6 +17,7 @@
 //! | [`order`] | the lock order as a table of classes, and mutexes that check it in debug builds |
 //! | [`percpu`] | binding of threads to stack CPUs; per-CPU data and counters, allocated on first use |
 //! | [`sieve`] | a Bloom filter in front of a set: rejects most absent keys without a lookup |
+//! | [`once_box`] | a value that is made on first use, behind one word |
 //! | [`rare`] | state that nearly every object lacks, of one word until it is first changed |
 //! | [`slab`] | an allocator for objects of one type, with bulk operations |
 //! | [`small_map`] | a sorted map that is a list while it is small |
@@ -48,6 +49,7 @@ pub mod list;
 #[doc(hidden)]
 #[allow(unsafe_code)] // a cell that loom watches
 pub mod models;
+pub mod once_box;
 pub mod order;
 pub mod percpu;
 pub mod primitive;
