@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use weir_packet::{DropReason, Packet};
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex};
 use weir_sync::percpu::PerCpu;
 use weir_sync::rcu::{Guard, Published, PublishedOption};
@@ -230,7 +231,7 @@ pub struct Device {
     leaving: AtomicU8,
     namespace: Published<Arc<Namespace>>,
     stats: PerCpu<LinkStats>,
-    drops: OnceLock<Box<DropCounters>>,
+    drops: OnceBox<DropCounters>,
     observers: PublishedOption<Vec<Arc<dyn Observer>>>,
     wire: PublishedOption<Arc<dyn Wire>>,
     rx_handler: PublishedOption<Arc<dyn RxHandler>>,
@@ -339,7 +340,7 @@ impl Device {
             leaving: AtomicU8::new(HERE),
             namespace: Published::new(domain, ns.clone()),
             stats: PerCpu::new(),
-            drops: OnceLock::new(),
+            drops: OnceBox::default(),
             observers: PublishedOption::new(domain, None),
             wire: PublishedOption::new(domain, None),
             rx_handler: PublishedOption::new(domain, None),
@@ -754,7 +755,7 @@ impl Device {
 
     /// Counts several packets dropped for one reason.
     pub fn count_drops(&self, place: Place, reason: DropReason, count: u64) {
-        let drops = self.drops.get_or_init(Box::default);
+        let drops = self.drops.get_or_make(DropCounters::default);
         drops.count(place, reason, count);
     }
 

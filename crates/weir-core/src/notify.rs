@@ -11,6 +11,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock, Weak};
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex, MutexGuard};
 
 /// A callback that runs when an empty mailbox receives a datagram.
@@ -203,7 +204,7 @@ pub struct Subscribers {
     all: Mutex<Vec<Weak<Mailbox>>, order::Subscribers>,
     /// The groups that some socket may listen to. It includes every current group, may include stale
     /// ones, and is recomputed when a socket is added.
-    heard: Arc<Heard>,
+    heard: OnceBox<Arc<Heard>>,
 }
 
 impl Subscribers {
@@ -214,13 +215,14 @@ impl Subscribers {
     /// Adds a socket. It is removed when its mailbox is dropped.
     pub fn add(&self, mailbox: &Arc<Mailbox>) {
         // A mailbox belongs to the same namespace all its life.
-        let _ = mailbox.heard.set(self.heard.clone());
+        let heard = self.heard.get_or_make(Arc::default);
+        let _ = mailbox.heard.set(heard.clone());
         let mut all = self.all();
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(mailbox));
         // Drop the groups that nobody listens to any more.
-        let _lock = self.heard.change();
-        for (word, heard) in self.heard.groups.iter().enumerate() {
+        let _lock = heard.change();
+        for (word, heard) in heard.groups.iter().enumerate() {
             let own = |m: Arc<Mailbox>| m.groups[word].load(Relaxed);
             let mailboxes = all.iter().filter_map(Weak::upgrade);
             heard.store(mailboxes.map(own).fold(0, |a, b| a | b), Release);
@@ -253,7 +255,8 @@ impl Subscribers {
         let Some(bit) = group.checked_sub(1) else {
             return false;
         };
-        let heard = self.heard.groups.get(bit as usize / 64);
+        let heard = self.heard.get();
+        let heard = heard.and_then(|heard| heard.groups.get(bit as usize / 64));
         if heard.is_none_or(|heard| heard.load(Acquire) & (1 << (bit % 64)) == 0) {
             return false;
         }

@@ -57,7 +57,8 @@ impl List {
     }
 
     fn push(&mut self, mac: Mac, global: bool, synced: u32) {
-        self.0.reserve_exact(1);
+        // A device that is up has the groups of all hosts of both families, and that of its link-local address.
+        self.0.reserve_exact(if self.0.is_empty() { 3 } else { 1 });
         self.0.push(Entry {
             mac,
             users: 1,

@@ -34,6 +34,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use weir_netlink::ifla::{arphrd, iff};
 use weir_netlink::{Attr, Error, LinkStats64, Writer, errno};
 use weir_packet::{Batch, DropReason, Packet};
+use weir_sync::once_box::OnceBox;
 use weir_sync::rcu::{Guard, Published};
 
 use self::inner::{Inner, Remembered};
@@ -132,7 +133,7 @@ struct Handle(Arc<IpTunnel>);
 
 /// The namespaces' tunnels.
 pub static MODULE: Module = Module {
-    namespace: Some(|parts, _| parts.fill(&TUNNELS, OnceLock::new())),
+    namespace: Some(|parts, _| parts.fill(&TUNNELS, OnceBox::default())),
     above: Some(above),
     ..Module::NONE
 };
@@ -203,7 +204,7 @@ fn load(stack: &Stack, guard: &Guard, net: &Arc<Namespace>, flavour: &'static Fl
 /// Returns the tunnels of a namespace, made if it has none yet.
 fn tunnels_of<'n>(stack: &Stack, net: &'n Namespace) -> &'n Tunnels {
     let all = net.parts.get(&TUNNELS);
-    all.get_or_init(|| Tunnels::new(&stack.domain))
+    all.get_or_make(|| Tunnels::new(&stack.domain))
 }
 
 fn make(

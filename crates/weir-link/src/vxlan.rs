@@ -39,6 +39,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use weir_netlink::nda::{ntf, nud};
 use weir_netlink::{Attr, Error, LinkStats64, Writer, errno, nlm};
 use weir_packet::Batch;
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Guard, Published};
 
@@ -157,7 +158,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     let set = vxlan.device.set(Arc::downgrade(&device)).is_ok();
     debug_assert!(set, "the device is new");
     let tunnels = net.parts.get(&socket::TUNNELS);
-    let tunnels = tunnels.get_or_init(|| Tunnels::new(&ctl.stack.domain));
+    let tunnels = tunnels.get_or_make(|| Tunnels::new(&ctl.stack.domain));
     tunnels.enter(&device, &vxlan);
     // The underlay may have been removed before the device was entered into its list.
     let lower = lower.filter(|lower| lower.is_dying());
@@ -273,7 +274,7 @@ fn above(ns: &Namespace, device: Option<&Device>, guard: &Guard) -> Vec<Arc<Devi
 
 /// VXLAN in the stack.
 pub static MODULE: Module = Module {
-    namespace: Some(|parts, _| parts.fill(&socket::TUNNELS, OnceLock::new())),
+    namespace: Some(|parts, _| parts.fill(&socket::TUNNELS, OnceBox::default())),
     above: Some(above),
     ..Module::NONE
 };

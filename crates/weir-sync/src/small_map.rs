@@ -23,8 +23,8 @@ pub struct SmallMap<K, V>(Form<K, V>);
 enum Form<K, V> {
     /// In ascending order of the keys.
     Few(Vec<(K, V)>),
-    /// It stays a tree when it becomes small again.
-    Many(BTreeMap<K, V>),
+    /// It stays a tree when it becomes small again. In a box, so that a small map is one list.
+    Many(Box<BTreeMap<K, V>>),
 }
 
 impl<K, V> Default for SmallMap<K, V> {
@@ -42,7 +42,7 @@ enum TableForm<K, V> {
     /// In ascending order of the keys.
     Few(Vec<(K, V)>),
     /// It stays a hash table when it becomes small again.
-    Many(HashMap<K, V, BuildHasherDefault<FoldHasher>>),
+    Many(Box<HashMap<K, V, BuildHasherDefault<FoldHasher>>>),
 }
 
 impl<K, V> Default for SmallTable<K, V> {
@@ -89,7 +89,7 @@ impl<K: Ord + Hash, V> SmallTable<K, V> {
         } else {
             let mut table: HashMap<_, _, _> = std::mem::take(list).into_iter().collect();
             table.insert(key, value);
-            self.0 = TableForm::Many(table);
+            self.0 = TableForm::Many(Box::new(table));
         }
         None
     }
@@ -194,7 +194,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         } else {
             let mut tree: BTreeMap<K, V> = std::mem::take(list).into_iter().collect();
             tree.insert(key, value);
-            self.0 = Form::Many(tree);
+            self.0 = Form::Many(Box::new(tree));
         }
         None
     }
@@ -226,7 +226,7 @@ impl<K: Ord, V> SmallMap<K, V> {
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let (few, many) = match &self.0 {
             Form::Few(list) => (Some(list), None),
-            Form::Many(tree) => (None, Some(tree)),
+            Form::Many(tree) => (None, Some(&**tree)),
         };
         let few = few.into_iter().flatten().map(|(key, value)| (key, value));
         few.chain(many.into_iter().flatten())
@@ -246,7 +246,7 @@ impl<K: Ord, V> SmallMap<K, V> {
     pub fn take(&mut self) -> Vec<(K, V)> {
         match std::mem::take(self).0 {
             Form::Few(list) => list,
-            Form::Many(tree) => tree.into_iter().collect(),
+            Form::Many(tree) => (*tree).into_iter().collect(),
         }
     }
 

@@ -6,10 +6,11 @@
 //! those, one that is bound to the device the packet came by goes first.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use weir_netlink::{Error, errno};
 use weir_sync::hash::RcuHash;
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Domain, Guard};
 
@@ -63,7 +64,7 @@ pub struct Tunnels {
 }
 
 /// Made for the first tunnel of a namespace.
-pub(super) static TUNNELS: Key<OnceLock<Tunnels>, 9> = Key::new();
+pub(super) static TUNNELS: Key<OnceBox<Tunnels>, 9> = Key::new();
 
 /// The fields of a received packet that choose its tunnel.
 #[derive(Debug, Clone, Copy)]

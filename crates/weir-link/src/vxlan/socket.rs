@@ -3,10 +3,11 @@
 //! identifier (`struct vxlan_sock`, `vxlan_sock_add`, `vxlan_vs_find_vni`).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use weir_netlink::{Error, errno};
 use weir_sync::hash::RcuHash;
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard};
 
@@ -72,7 +73,7 @@ pub struct Tunnels {
 }
 
 /// Made for the first device whose underlay the namespace is.
-pub(super) static TUNNELS: Key<OnceLock<Tunnels>, 6> = Key::new();
+pub(super) static TUNNELS: Key<OnceBox<Tunnels>, 6> = Key::new();
 
 /// VXLAN's part of a namespace, if it is the underlay of a device.
 pub fn tunnels(ns: &Namespace) -> Option<&Tunnels> {
