@@ -39,7 +39,7 @@ pub static MODULE: Module = Module {
 fn device_event(site: &Site<'_>, event: layers::Event) {
     let (ns, ifindex) = (site.ns, site.device.ifindex());
     match event {
-        layers::Event::Entered => rules_attach(ns, &site.device.name(), ifindex),
+        layers::Event::Entered => rules_attach(ns, site.device),
         layers::Event::Detached => rules_detach(ns, ifindex),
         // A device that joins or leaves a VRF goes down and up again in Linux (`cycle_netdev`).
         layers::Event::Down | layers::Event::L3Master => nexthops_lost(site, false),
@@ -49,7 +49,7 @@ fn device_event(site: &Site<'_>, event: layers::Event) {
         layers::Event::Gone => nexthops_lost(site, true),
         layers::Event::Renamed => {
             rules_detach(ns, ifindex);
-            rules_attach(ns, &site.device.name(), ifindex);
+            rules_attach(ns, site.device);
         }
         _ => {}
     }
@@ -306,10 +306,15 @@ pub fn found6(stack: &Stack, ns: &Namespace, device: &Arc<Device>) {
         .device_found(device, device.link.carrier(stack, device));
 }
 
-/// Activates the rules that name a device, after it appeared under that name.
-pub fn rules_attach(ns: &Namespace, name: &str, ifindex: u32) {
-    ns.fib().v4.rules().device_came(name, ifindex);
-    ns.fib().v6.rules().device_came(name, ifindex);
+/// Activates the rules that name a device, after it appeared under its name.
+pub fn rules_attach(ns: &Namespace, device: &Device) {
+    let (v4, v6) = (ns.fib().v4.rules(), ns.fib().v6.rules());
+    if v4.are_default() && v6.are_default() {
+        return;
+    }
+    let (name, ifindex) = (device.name(), device.ifindex());
+    v4.device_came(&name, ifindex);
+    v6.device_came(&name, ifindex);
 }
 
 /// Detaches the rules that name a device, after it was removed or renamed.

@@ -454,6 +454,11 @@ impl<K: Address> Rules<K> {
         })
     }
 
+    /// Returns whether the rules are those that a namespace begins with. They name no device.
+    pub fn are_default(&self) -> bool {
+        !self.list.is_some()
+    }
+
     /// Attaches rules to a device that appeared under this name, possibly by renaming
     /// (`attach_rules`).
     pub fn device_came(&self, name: &str, ifindex: u32) {
@@ -482,6 +487,9 @@ impl<K: Address> Rules<K> {
             change(entry.iif, &entry.rule.iif) != entry.iif
                 || change(entry.oif, &entry.rule.oif) != entry.oif
         };
+        if self.are_default() {
+            return;
+        }
         let guard = self.domain.pin();
         if !self
             .list(&guard)

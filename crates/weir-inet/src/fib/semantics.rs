@@ -20,7 +20,7 @@ use weir_sync::small_map::SmallMap;
 use super::lookup::{Flow, LookupFlags};
 use super::object::{self, Object};
 use super::route::{
-    HopConfig, LOOPBACK, NextHop, RouteConfig, RouteInfo, RouteSpec, error_of, flag, scope_of,
+    HopConfig, Hops, LOOPBACK, NextHop, RouteConfig, RouteInfo, RouteSpec, error_of, flag, scope_of,
 };
 use super::table::delivers;
 use super::table6::is_ready;
@@ -99,7 +99,8 @@ impl<D: RouteDevice> OfDevice<D> {
         };
         sweep(list);
         if list.len() < FEW {
-            list.reserve_exact(1);
+            // A device that is up has three IPv6 routes.
+            list.reserve_exact(if list.is_empty() { 3 } else { 1 });
             list.push(Arc::downgrade(info));
             return;
         }
@@ -284,7 +285,7 @@ impl<D: RouteDevice> Family<u32, D> {
                 return Ok(self.infos.share(RouteInfo::new(spec, object)));
             }
             let hop = NextHop::new(&self.domain, 0, None, None, 1, config.flags as u8);
-            return Ok(self.infos.share(RouteInfo::new(spec, vec![hop])));
+            return Ok(self.infos.share(RouteInfo::new(spec, Hops::One(hop))));
         }
         if !delivers(config.kind) || config.kind == rta::rtn::UNSPEC {
             return invalid("Invalid route type");

@@ -18,8 +18,8 @@ use weir_sync::rcu::Guard;
 use super::lookup::{Flow, LookupFlags};
 use super::object::{self, State};
 use super::route::{
-    Alias, Event, HopConfig, LOOPBACK, Many, NextHop, Route, RouteConfig, RouteInfo, RouteSpec,
-    error_of, flag, siblings,
+    Alias, Event, HopConfig, Hops, LOOPBACK, Many, NextHop, Route, RouteConfig, RouteInfo,
+    RouteSpec, error_of, flag, siblings,
 };
 use super::sequence::Element;
 use super::sync::Loss;
@@ -455,7 +455,7 @@ impl<D: RouteDevice> Family<u128, D> {
             hop.weight.max(1),
             flags,
         );
-        Ok(RouteInfo::new(spec, vec![hop]))
+        Ok(RouteInfo::new(spec, Hops::One(hop)))
     }
 
     /// Creates the hop of a nexthop object (`fib6_nh_init`).

@@ -308,6 +308,7 @@ impl Work<'_> {
             at = self.list.len();
         }
         let address = Arc::new(address);
+        self.list.reserve_exact(1);
         self.list.insert(at, address.clone());
         self.came(&address);
         Ok(())

@@ -350,6 +350,7 @@ impl Work<'_, '_> {
             .list
             .iter()
             .position(|other| reach(wanted) >= reach(other.address));
+        self.list.reserve_exact(1);
         self.list
             .insert(at.unwrap_or(self.list.len()), Arc::new(address));
         Ok(())

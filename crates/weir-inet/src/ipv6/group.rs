@@ -168,7 +168,9 @@ impl Groups {
             group.users += 1;
             return;
         }
-        state.list.reserve_exact(1);
+        // A device has two groups of all nodes and one of its link-local address.
+        let more = if state.list.is_empty() { 3 } else { 1 };
+        state.list.reserve_exact(more);
         state.list.push(Group::new(address));
         self.sketch
             .set(state.list.iter().map(|group| group.address));
