@@ -20,10 +20,11 @@ const FEW: usize = 8;
 pub struct SmallMap<K, V>(Form<K, V>);
 
 #[derive(Debug, Clone)]
+#[allow(clippy::box_collection, reason = "a small map is one list")]
 enum Form<K, V> {
     /// In ascending order of the keys.
     Few(Vec<(K, V)>),
-    /// It stays a tree when it becomes small again. In a box, so that a small map is one list.
+    /// It stays a tree when it becomes small again.
     Many(Box<BTreeMap<K, V>>),
 }
 
@@ -38,6 +39,7 @@ impl<K, V> Default for SmallMap<K, V> {
 pub struct SmallTable<K, V>(TableForm<K, V>);
 
 #[derive(Debug)]
+#[allow(clippy::box_collection, reason = "a small map is one list")]
 enum TableForm<K, V> {
     /// In ascending order of the keys.
     Few(Vec<(K, V)>),
