@@ -98,6 +98,8 @@ pub struct Namespace {
     pub generic: Arc<Subscribers>,
     /// The netfilter sockets of the namespace.
     pub netfilter: Subscribers,
+    /// The sockets of the namespace that list sockets (`NETLINK_SOCK_DIAG`).
+    pub diagnosis: Subscribers,
     /// The way `vconfig` names VLAN devices (`enum vlan_name_types`); see `/proc/net/vlan/config`.
     pub vlan_names: AtomicU32,
     /// The ids this namespace has assigned to other namespaces (`RTM_NEWNSID`).
@@ -140,6 +142,7 @@ impl Namespace {
             subscribers: Subscribers::default(),
             generic: Arc::default(),
             netfilter: Subscribers::default(),
+            diagnosis: Subscribers::default(),
             vlan_names: AtomicU32::new(3), // VLAN_NAME_TYPE_RAW_PLUS_VID_NO_PAD
             nsids: Mutex::default(),
         }

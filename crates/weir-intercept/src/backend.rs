@@ -60,7 +60,7 @@ pub struct StackInfo {
 pub struct SocketRequest {
     /// The namespace of the calling thread. The socket stays in it for life, as in Linux.
     pub ns: NsId,
-    /// `NETLINK_ROUTE`, `NETLINK_GENERIC` or `NETLINK_NETFILTER`. The supervisor itself answers for all others.
+    /// `NETLINK_ROUTE`, `NETLINK_GENERIC`, `NETLINK_NETFILTER` or `NETLINK_SOCK_DIAG`. The supervisor itself answers for all others.
     pub protocol: i32,
     /// The process id (thread group) of the client. The socket gets it as port id if that one is
     /// free.

@@ -33,6 +33,7 @@ mod ping;
 mod ports;
 mod raw;
 mod receive;
+pub mod shown;
 mod socket;
 mod tcp;
 mod udp;

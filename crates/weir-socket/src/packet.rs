@@ -409,7 +409,6 @@ impl Packet {
         });
     }
 
-    #[allow(dead_code)] // for the lists
     /// Returns the index of the device, the protocol, and whether the socket sees frames, for `/proc/net/packet`.
     pub fn shown(&self) -> (i32, u16, bool) {
         let (ifindex, running) = {

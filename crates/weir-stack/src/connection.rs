@@ -27,6 +27,7 @@ use weir_netlink::{
 use weir_sync::lane::Lanes;
 use weir_sync::rcu::{Guard, Reader};
 
+use crate::diag;
 use crate::genl;
 use crate::namespace::{Namespace, NsId};
 use crate::nfnl;
@@ -82,6 +83,8 @@ pub enum Protocol {
     Generic,
     /// `NETLINK_NETFILTER`
     Netfilter,
+    /// `NETLINK_SOCK_DIAG`
+    SockDiag,
 }
 
 impl Protocol {
@@ -92,6 +95,7 @@ impl Protocol {
             Self::Route => &ns.subscribers,
             Self::Generic => &ns.generic,
             Self::Netfilter => &ns.netfilter,
+            Self::SockDiag => &ns.diagnosis,
         }
     }
 }
@@ -302,6 +306,7 @@ impl Connection {
             Protocol::Route => rtnl::start(&mut ctl, dumping),
             Protocol::Generic => genl::start(&mut ctl, dumping),
             Protocol::Netfilter => nfnl::start(&mut ctl, dumping),
+            Protocol::SockDiag => diag::start(&mut ctl, dumping),
         };
         match started? {
             None => Ok(Served::Done),

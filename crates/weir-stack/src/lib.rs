@@ -12,6 +12,7 @@ mod build;
 
 pub mod connection;
 pub mod datapath;
+pub mod diag;
 pub mod genl;
 pub mod nfnl;
 pub mod rtnl;

@@ -203,7 +203,6 @@ fn programs_whose_sockets_are_refused_print_one_message() {
         weir capture DEV | tcpdump -r - shows a device's frames\n";
     const NETFILTER: &str = "the stack has no tables of netfilter: no nft, iptables or ipset; \
         tc filters can drop and change packets, and tc's ct tracks connections\n";
-    const SOCKETS: &str = "the stack has no sockets to list (NETLINK_SOCK_DIAG is not served)\n";
     // Program, package, command, Weir's message, and a part of the program's own message.
     let programs = [
         (
@@ -282,13 +281,6 @@ fn programs_whose_sockets_are_refused_print_one_message() {
             "XTABLES_LOCKFILE=/dev/null iptables-legacy -L",
             NETFILTER,
             "Table does not exist",
-        ),
-        (
-            "ss",
-            "iproute2",
-            "ss -tln",
-            SOCKETS,
-            "Protocol not supported",
         ),
         (
             "devlink",

@@ -2,7 +2,7 @@
 //! Sockets: netlink sockets that lead to the stack, and sockets that would reach an outside
 //! network.
 //!
-//! `socket(AF_NETLINK, _, NETLINK_ROUTE)`, `NETLINK_GENERIC` or `NETLINK_NETFILTER`, and the protocol of
+//! `socket(AF_NETLINK, _, NETLINK_ROUTE)`, `NETLINK_GENERIC`, `NETLINK_NETFILTER` or `NETLINK_SOCK_DIAG`, and the protocol of
 //! [`refuse`], returns one end of a `SOCK_SEQPACKET` pair ([`crate::transport`]). From then on the
 //! kernel serves `sendmsg`, `recvmsg`, `poll`, `dup`, `fork` and `close` without a stop. Calls that
 //! would show the difference stop here:
@@ -31,10 +31,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The protocols that the stack serves.
-const SERVED: [i32; 3] = [
+const SERVED: [i32; 4] = [
     libc::NETLINK_ROUTE,
     libc::NETLINK_GENERIC,
     libc::NETLINK_NETFILTER,
+    libc::NETLINK_SOCK_DIAG,
 ];
 
 /// The length of a sockaddr_nl.
@@ -74,16 +75,7 @@ impl Supervisor {
             libc::AF_NETLINK if refuse::PROTOCOLS.contains(&protocol) => {
                 self.netlink_socket(call, kind, protocol)
             }
-            libc::AF_NETLINK => {
-                if protocol == libc::NETLINK_SOCK_DIAG {
-                    self.say_once(
-                        call,
-                        "diagnosis",
-                        "the stack has no sockets to list (NETLINK_SOCK_DIAG is not served)",
-                    );
-                }
-                Err(Errno(libc::EPROTONOSUPPORT))
-            }
+            libc::AF_NETLINK => Err(Errno(libc::EPROTONOSUPPORT)),
             _ => self.outside_socket(call),
         }
     }

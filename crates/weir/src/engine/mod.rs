@@ -48,6 +48,7 @@ fn protocol_of(number: i32) -> Option<Protocol> {
         libc::NETLINK_ROUTE => Some(Protocol::Route),
         libc::NETLINK_GENERIC => Some(Protocol::Generic),
         libc::NETLINK_NETFILTER => Some(Protocol::Netfilter),
+        libc::NETLINK_SOCK_DIAG => Some(Protocol::SockDiag),
         _ => None,
     }
 }

@@ -3,13 +3,13 @@
 //! read, with Linux's columns. Routes, addresses and neighbours come from the dumps that a client
 //! would get.
 //!
-//! Tables of sockets are empty, as there are no sockets inside. All other files fail with ENOENT; the
-//! host's are never shown.
+//! All other files fail with ENOENT; the host's are never shown.
 
 mod bonding;
 mod conntrack;
 mod groups;
 mod snmp;
+mod sockets;
 mod trie;
 mod vlan;
 
@@ -28,10 +28,7 @@ use weir_stack::{Namespace, Stack};
 /// define them: 1000 us in units of 64 ns, clock at 1 GHz.
 const PSCHED: &str = "000003e8 00000040 000f4240 3b9aca00\n";
 
-const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
-const TCP6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
 const UDP: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops";
-const RAW: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops";
 const UDP6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops";
 
 /// The source of a file's content.
@@ -52,8 +49,8 @@ const FILES: &[(&str, Content)] = &[
     ("dev_mcast", Content::Made(groups::dev_mcast)),
     ("fib_trie", Content::Made(trie::fib_trie)),
     ("fib_triestat", Content::Made(trie::fib_triestat)),
-    ("icmp", Content::Head(RAW, 127)),
-    ("icmp6", Content::Head(UDP6, 0)),
+    ("icmp", Content::Made(sockets::icmp)),
+    ("icmp6", Content::Made(sockets::icmp6)),
     ("if_inet6", Content::Made(if_inet6)),
     ("igmp", Content::Made(groups::igmp)),
     ("igmp6", Content::Made(groups::igmp6)),
@@ -85,23 +82,20 @@ const FILES: &[(&str, Content)] = &[
     ("netstat", Content::Made(snmp::netstat)),
     ("nf_conntrack", Content::Made(conntrack::connections)),
     ("nf_conntrack_expect", Content::Text("")),
-    (
-        "packet",
-        Content::Text("sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n"),
-    ),
+    ("packet", Content::Made(sockets::packet)),
     ("psched", Content::Text(PSCHED)),
-    ("raw", Content::Head(RAW, 0)),
-    ("raw6", Content::Head(UDP6, 0)),
+    ("raw", Content::Made(sockets::raw)),
+    ("raw6", Content::Made(sockets::raw6)),
     ("route", Content::Made(route)),
     ("snmp", Content::Made(snmp::snmp)),
     ("snmp6", Content::Made(snmp::snmp6)),
     ("sockstat", Content::Made(snmp::sockstat)),
     ("sockstat6", Content::Made(snmp::sockstat6)),
     ("softnet_stat", Content::Made(snmp::softnet_stat)),
-    ("tcp", Content::Head(TCP, 149)),
-    ("tcp6", Content::Head(TCP6, 0)),
-    ("udp", Content::Head(UDP, 127)),
-    ("udp6", Content::Head(UDP6, 0)),
+    ("tcp", Content::Made(sockets::tcp)),
+    ("tcp6", Content::Made(sockets::tcp6)),
+    ("udp", Content::Made(sockets::udp)),
+    ("udp6", Content::Made(sockets::udp6)),
     ("udplite", Content::Head(UDP, 127)),
     ("udplite6", Content::Head(UDP6, 0)),
     (

@@ -2,7 +2,7 @@
 //! The protocol counters: `snmp`, `snmp6`, `netstat`, `dev_snmp6/DEV`, `sockstat` and `sockstat6`, with the names and columns
 //! of Linux 6.1 (`net/ipv4/proc.c`, `net/ipv6/proc.c`).
 //!
-//! A counter that nothing increments, such as all of those about sockets, is shown as 0.
+//! A counter that nothing increments is shown as 0.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use weir_stack::ipv4::WithIpv4;
 use weir_stack::ipv6::WithIpv6;
 use weir_stack::mib::{Counter, Datagram, Ext, Icmp, Ip, Tcp, Udp, Value6, Way, WithMib};
+use weir_stack::socket::shown::Kind;
 use weir_stack::sysctl::{HasIp, Ipv4, Ipv4Conf, WithSettings};
 use weir_stack::{Device, Namespace, Stack};
 
@@ -272,17 +273,24 @@ pub fn device(_: &Stack, ns: &Arc<Namespace>, name: &str) -> Option<String> {
 /// `/proc/net/sockstat` (`sockstat_seq_show`)
 pub fn sockstat(_: &Stack, ns: &Arc<Namespace>) -> String {
     let (datagrams, bytes) = ns.ipv4().fragments.held();
+    let count = super::sockets::count(ns);
+    let all = count(None, false);
+    let [tcp, tcp6] = [false, true].map(|ipv6| count(Some(Kind::Tcp), ipv6));
+    let [udp, raw] = [Kind::Udp, Kind::Raw].map(|kind| count(Some(kind), false));
+    let alloc = tcp + tcp6;
     format!(
-        "sockets: used 0\nTCP: inuse 0 orphan 0 tw 0 alloc 0 mem 0\nUDP: inuse 0 mem 0\nUDPLITE: inuse 0\n\
-         RAW: inuse 0\nFRAG: inuse {datagrams} memory {bytes}\n"
+        "sockets: used {all}\nTCP: inuse {tcp} orphan 0 tw 0 alloc {alloc} mem 0\nUDP: inuse {udp} mem 0\n\
+         UDPLITE: inuse 0\nRAW: inuse {raw}\nFRAG: inuse {datagrams} memory {bytes}\n"
     )
 }
 
 /// `/proc/net/sockstat6` (`sockstat6_seq_show`)
 pub fn sockstat6(_: &Stack, ns: &Arc<Namespace>) -> String {
     let (datagrams, bytes) = ns.ipv6().fragments.held();
+    let count = super::sockets::count(ns);
+    let [tcp, udp, raw] = [Kind::Tcp, Kind::Udp, Kind::Raw].map(|kind| count(Some(kind), true));
     format!(
-        "TCP6: inuse 0\nUDP6: inuse 0\nUDPLITE6: inuse 0\nRAW6: inuse 0\n\
+        "TCP6: inuse {tcp}\nUDP6: inuse {udp}\nUDPLITE6: inuse 0\nRAW6: inuse {raw}\n\
          FRAG6: inuse {datagrams} memory {bytes}\n"
     )
 }
