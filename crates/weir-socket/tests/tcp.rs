@@ -4,11 +4,12 @@
 
 mod world;
 
-use weir_netlink::errno;
+use weir_netlink::{TcMsg, errno, nlm, rtm, tca};
 use weir_socket::{Ready, Shutdown};
 use world::{Open, World, at};
 
 const INET: i32 = libc::AF_INET;
+const TC_H_ROOT: u32 = u32::MAX;
 const INET6: i32 = libc::AF_INET6;
 
 struct Tcp {
@@ -313,4 +314,59 @@ fn many_connections_come_and_go() {
     tcp.world.pass(61_000);
     assert_eq!(weir_socket::all(&tcp.world.hosts[0].ns).len(), 0);
     assert_eq!(weir_socket::all(&tcp.world.hosts[1].ns).len(), 1);
+}
+
+/// A transfer through netem with loss, delay and reordering arrives whole, and two runs are the same.
+#[test]
+fn a_lossy_link_delivers_everything() {
+    let run = |family, address| {
+        let mut tcp = Tcp::new();
+        for (host, veth) in world::VETH.into_iter().enumerate() {
+            let index = tcp.world.index(host, veth) as i32;
+            tcp.world
+                .accepted(host, rtm::NEWQDISC, nlm::F_CREATE | nlm::F_EXCL, |out| {
+                    out.fixed(&TcMsg {
+                        ifindex: index,
+                        parent: TC_H_ROOT,
+                        ..TcMsg::default()
+                    });
+                    out.put_str(tca::KIND, "netem");
+                    // struct tc_netem_qopt: latency in ticks of 64 ns, limit, loss, gap, duplicate, jitter.
+                    let percent = |n: u32| u32::MAX / 100 * n;
+                    let words = [
+                        20_000_000 / 64,
+                        1000,
+                        percent(2),
+                        0,
+                        percent(1),
+                        1_000_000 / 64,
+                    ];
+                    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                    out.put(tca::OPTIONS, &bytes);
+                });
+        }
+        let listener = tcp.listener(1, family, if family == INET { "0.0.0.0" } else { "::" }, 80);
+        let client = tcp.socket(0, family);
+        let _ = tcp.world.connect(&client, &at(address, 80));
+        let mut server = None;
+        for _ in 0..200 {
+            tcp.world.pass(100);
+            server = tcp.accept(&listener).ok();
+            if server.is_some() {
+                break;
+            }
+        }
+        let server = server.unwrap();
+        tcp.transfer(&client, &server, 2_000_000);
+        let info = client
+            .socket
+            .option(libc::SOL_TCP, libc::TCP_INFO, &[0; 232])
+            .unwrap();
+        let retransmitted = u32::from_ne_bytes(info[100..104].try_into().unwrap());
+        assert!(retransmitted > 0, "{info:?}");
+        (tcp.world.stack.clock.now(), info)
+    };
+    for (family, address) in [(INET, "10.0.0.2"), (INET6, "fd00::2")] {
+        assert_eq!(run(family, address), run(family, address));
+    }
 }

@@ -9,6 +9,7 @@ use weir_netlink::ifla::iff;
 use weir_netlink::{errno, rta};
 use weir_packet::header::ipv4::{IP_DF, fill_check, ipv4};
 use weir_packet::header::{ETH_P_IP, Ipv4, Ipv4Mut};
+use weir_packet::meta::{SegmentKind, Segments};
 use weir_packet::{Flags, Packet, PacketType};
 use weir_sync::rcu::Guard;
 
@@ -307,6 +308,47 @@ pub fn send(
     head: &Head<'_>,
     parts: &[&[u8]],
 ) -> Result<(), i32> {
+    let packet = make(cx, ns, way, head, parts)?;
+    send_whole(cx, ns, way, (head.mark, head.priority), head.looped, packet);
+    Ok(())
+}
+
+/// Sends a TCP segment that stands for several with `size` bytes of data each (`SKB_GSO_TCPV4`). Its header takes `header`
+/// bytes, and its checksum is complete.
+///
+/// # Errors
+/// Those of [`send`].
+pub fn send_long(
+    cx: &mut Cx<'_>,
+    ns: &Namespace,
+    way: &Way<'_>,
+    head: &Head<'_>,
+    segment: &[u8],
+    (header, size): (usize, u16),
+) -> Result<(), i32> {
+    let mut packet = make(cx, ns, way, head, &[segment])?;
+    let data = segment.len().saturating_sub(header);
+    let count = data.div_ceil(usize::from(size.max(1)));
+    if count > 1 {
+        packet.set_segments(Some(Segments {
+            size,
+            count: count as u16,
+            headers: (Ipv4::LEN + head.options.len() + header) as u16,
+            kind: SegmentKind::TcpV4,
+            fixed_id: false,
+        }));
+    }
+    send_whole(cx, ns, way, (head.mark, head.priority), head.looped, packet);
+    Ok(())
+}
+
+fn make(
+    cx: &mut Cx<'_>,
+    ns: &Namespace,
+    way: &Way<'_>,
+    head: &Head<'_>,
+    parts: &[&[u8]],
+) -> Result<Packet, i32> {
     let payload: usize = parts.iter().map(|part| part.len()).sum();
     let total = Ipv4::LEN + head.options.len() + payload;
     if total > 0xffff {
@@ -345,8 +387,7 @@ pub fn send(
         }
         fill_check(packet.data_mut());
     }
-    send_whole(cx, ns, way, (head.mark, head.priority), head.looped, packet);
-    Ok(())
+    Ok(packet)
 }
 
 /// Returns an empty packet with room for `len` bytes.

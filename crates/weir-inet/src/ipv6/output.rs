@@ -283,7 +283,7 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
     }
     cx.state.stages.end(Stage::Local, 0);
     let mtu = route.mtu() as usize;
-    if packet.len() > mtu {
+    if packet.network_len() > mtu {
         let way = (route.named, device, route.next_hop);
         return fragment(cx, ns, way, mtu, packet);
     }

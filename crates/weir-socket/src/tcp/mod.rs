@@ -6,7 +6,7 @@
 //! them.
 //!
 //! Not served: Fast Open, MD5 signatures, urgent data (they are read in line), `TCP_DEFER_ACCEPT` (kept, without
-//! effect), segments longer than the MTU.
+//! effect).
 
 mod core;
 mod input;

@@ -7,7 +7,9 @@ use std::net::IpAddr;
 use weir_inet::mib::{Count, Tcp as Mib};
 use weir_inet::{ipv4, ipv6};
 use weir_netlink::errno;
+use weir_packet::header::Ipv6;
 use weir_packet::header::transport::{fill_check_v4, fill_check_v6};
+use weir_packet::meta::{SegmentKind, Segments};
 use weir_tcp::{Header, Output, Path, Segment};
 
 use super::tuple::Tuple;
@@ -123,11 +125,7 @@ impl Choice {
                 ) {
                     return Err(errno::ENETUNREACH);
                 }
-                let path = Path {
-                    gso: 0,
-                    ..Path::ipv4(way.hop.mtu)
-                };
-                Ok((way.src.into(), path))
+                Ok((way.src.into(), Path::ipv4(way.hop.mtu)))
             }
             IpAddr::V6(dst) => {
                 if dst.is_multicast() {
@@ -138,14 +136,24 @@ impl Choice {
                     _ => None,
                 };
                 let way = ipv6::egress::find(ns, &self.wish_v6(dst, src, ports), cx.guard)?;
-                let path = Path {
-                    gso: 0,
-                    ..Path::ipv6(way.route.mtu().min(65575))
-                };
-                Ok((way.src.into(), path))
+                let mtu = way.route.mtu().min(65575);
+                Ok((way.src.into(), Path::ipv6(mtu)))
             }
         }
     }
+}
+
+/// A segment in an outbox.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    /// Where it ends.
+    at: usize,
+    /// The length of its header.
+    header: usize,
+    /// The data of each packet.
+    size: u16,
+    /// Its packet is ECN-capable.
+    ecn: bool,
 }
 
 /// Segments to send.
@@ -153,8 +161,7 @@ impl Choice {
 pub struct Outbox {
     tuple: Tuple,
     bytes: Vec<u8>,
-    /// Where each ends, and whether its packet is ECN-capable.
-    ends: Vec<(usize, bool)>,
+    ends: Vec<End>,
     resets: u64,
 }
 
@@ -185,13 +192,25 @@ impl Outbox {
             return;
         }
         let counters = &cx.mib(ns).tcp;
-        counters.add(Mib::OutSegs, self.ends.len() as u64);
+        counters.add(Mib::OutSegs, self.packets());
         counters.add(Mib::OutRsts, self.resets);
         match (self.tuple.local, self.tuple.remote) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => self.flush_v4(cx, ns, choice, src, dst),
             (IpAddr::V6(src), IpAddr::V6(dst)) => self.flush_v6(cx, ns, choice, src, dst),
             _ => {}
         }
+    }
+
+    /// The number of segments on the wire.
+    fn packets(&self) -> u64 {
+        let mut start = 0;
+        let mut count = 0;
+        for end in &self.ends {
+            let data = (end.at - start).saturating_sub(end.header);
+            count += data.div_ceil(usize::from(end.size.max(1))).max(1);
+            start = end.at;
+        }
+        count as u64
     }
 
     fn flush_v4(
@@ -208,15 +227,15 @@ impl Outbox {
             return;
         };
         let mut start = 0;
-        for &(end, ecn) in &self.ends {
-            let Some(segment) = self.bytes.get_mut(start..end) else {
+        for &end in &self.ends {
+            let Some(segment) = self.bytes.get_mut(start..end.at) else {
                 break;
             };
-            start = end;
+            start = end.at;
             fill_check_v4(src.octets(), dst.octets(), PROTOCOL, segment);
             let head = ipv4::egress::Head {
                 protocol: PROTOCOL,
-                tos: choice.tos | if ecn { ECT } else { 0 },
+                tos: choice.tos | if end.ecn { ECT } else { 0 },
                 ttl: u8::try_from(choice.ttl).ok(),
                 df: !matches!(choice.discover, pmtudisc::DONT | pmtudisc::OMIT),
                 options: &[],
@@ -225,7 +244,8 @@ impl Outbox {
                 looped: true,
             };
             // Without memory the segment is lost, and sent again later.
-            let _ = ipv4::egress::send(cx, ns, &way, &head, &[segment]);
+            let size = (end.header, end.size);
+            let _ = ipv4::egress::send_long(cx, ns, &way, &head, segment, size);
         }
     }
 
@@ -245,23 +265,34 @@ impl Outbox {
         let label = ipv6::output::flow_label(ns, src, dst, PROTOCOL);
         let hop_limit = u8::try_from(choice.hops).unwrap_or_else(|_| way.route.hop_limit());
         let mut start = 0;
-        for &(end, ecn) in &self.ends {
-            let Some(segment) = self.bytes.get_mut(start..end) else {
+        for &end in &self.ends {
+            let Some(segment) = self.bytes.get_mut(start..end.at) else {
                 break;
             };
-            start = end;
+            start = end.at;
             fill_check_v6(src.octets(), dst.octets(), PROTOCOL, segment);
             let Some(mut packet) = cx.stack.pool.packet(segment) else {
                 break;
             };
             packet.mark = choice.mark;
             packet.priority = choice.priority;
+            let data = segment.len().saturating_sub(end.header);
+            let count = data.div_ceil(usize::from(end.size.max(1)));
+            if count > 1 {
+                packet.set_segments(Some(Segments {
+                    size: end.size,
+                    count: count as u16,
+                    headers: (Ipv6::LEN + end.header) as u16,
+                    kind: SegmentKind::TcpV6,
+                    fixed_id: false,
+                }));
+            }
             let head = ipv6::output::Head {
                 src,
                 dst,
                 protocol: PROTOCOL,
                 hop_limit,
-                class: choice.class | if ecn { ECT } else { 0 },
+                class: choice.class | if end.ecn { ECT } else { 0 },
                 label,
             };
             ipv6::egress::send(cx, ns, &way, &head, true, packet);
@@ -282,6 +313,11 @@ impl Output for Outbox {
         }
         self.bytes.extend_from_slice(segment.data[0]);
         self.bytes.extend_from_slice(segment.data[1]);
-        self.ends.push((self.bytes.len(), segment.ecn_capable));
+        self.ends.push(End {
+            at: self.bytes.len(),
+            header: header.length(),
+            size: segment.mss,
+            ecn: segment.ecn_capable,
+        });
     }
 }
