@@ -77,9 +77,20 @@ counters! {
         MemErrors,
     }
     /// TCP over both families (`TCP_MIB_*`).
-    Tcp { InSegs, OutSegs, InErrs, OutRsts, InCsumErrors, }
+    Tcp {
+        ActiveOpens, PassiveOpens, AttemptFails, EstabResets, InSegs, OutSegs, RetransSegs, InErrs, OutRsts,
+        InCsumErrors,
+    }
     /// The extended counters of Linux (`LINUX_MIB_*`).
-    Ext { ArpFilter, IPReversePathFilter, }
+    Ext {
+        ArpFilter, IPReversePathFilter, SyncookiesSent, SyncookiesRecv, SyncookiesFailed, TW, ListenOverflows,
+        ListenDrops, PAWSEstab, DelayedACKs, DelayedACKLost, TCPTimeouts, TCPLossProbes, TCPLossProbeRecovery,
+        TCPSackRecovery, TCPRenoRecovery, TCPSACKReneging, TCPSACKReorder, TCPFullUndo, TCPPartialUndo,
+        TCPLossUndo, TCPSpuriousRTOs, TCPDSACKOldSent, TCPDSACKOfoSent, TCPDSACKRecv, TCPOFOQueue,
+        TCPChallengeACK, TCPSYNChallenge, TCPAbortOnData, TCPAbortOnClose, TCPAbortOnTimeout,
+        TCPAbortOnLinger, TCPKeepAlive, TCPWinProbe, TCPToZeroWindowAdv, TCPFromZeroWindowAdv,
+        TCPZeroWindowDrop, TCPReqQFullDoCookies, TCPReqQFullDrop,
+    }
 }
 
 /// One CPU's values of an enumeration of counters.

@@ -4,6 +4,7 @@
 
 mod world;
 
+use weir_inet::mib::{self, Ext, WithMib};
 use weir_netlink::{TcMsg, errno, nlm, rtm, tca};
 use weir_socket::{Ready, Shutdown};
 use world::{Open, World, at};
@@ -369,4 +370,30 @@ fn a_lossy_link_delivers_everything() {
     for (family, address) in [(INET, "10.0.0.2"), (INET6, "fd00::2")] {
         assert_eq!(run(family, address), run(family, address));
     }
+}
+
+#[test]
+fn a_flood_of_syns_is_answered_with_cookies() {
+    let mut tcp = Tcp::new();
+    let listener = tcp.socket(1, INET);
+    tcp.world.bind(&listener, &at("0.0.0.0", 80)).unwrap();
+    tcp.world.with(|cx| listener.socket.listen(cx, 16)).unwrap();
+    tcp.world.sysctl(1, "ipv4/tcp_syncookies", "2");
+    let (client, server) = tcp.pair(INET, &listener, "10.0.0.2", 80);
+    let mib = tcp.world.hosts[1].ns.mib();
+    assert_eq!(mib.ext(Ext::SyncookiesSent), 1);
+    assert_eq!(mib.ext(Ext::SyncookiesRecv), 1);
+    assert_eq!(mib.tcp(mib::Tcp::PassiveOpens), 1);
+    // Scaling and SACK came back in the timestamp.
+    let info = server
+        .socket
+        .option(libc::SOL_TCP, libc::TCP_INFO, &[0; 232])
+        .unwrap();
+    assert_eq!((info[5] & 7, info[6]), (7, 0x77));
+    tcp.transfer(&client, &server, 200_000);
+    tcp.transfer(&server, &client, 200_000);
+    // Long segments travel as one packet.
+    let sent = tcp.world.hosts[0].ns.mib().tcp(mib::Tcp::OutSegs);
+    let came = tcp.world.hosts[1].ns.mib().ip(mib::Ip::InDelivers);
+    assert!(sent > came + 50, "{sent} {came}");
 }

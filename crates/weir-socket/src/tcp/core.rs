@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use weir_core::clock::{Holds, TimerId};
+use weir_inet::mib::{Count, Ext};
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_tcp::listener::Listener;
 use weir_tcp::{Answer, Connection, Events, Header, Settings, State, TimeWait};
@@ -190,10 +191,11 @@ impl Core {
         let mut waiting = None;
         let choice = inner.choice();
         if let Kind::Open(connection) = &mut inner.kind {
+            let resent = connection.retransmitted();
             connection.poll(now, &mut out);
             events = connection.take_events();
-            // What it is counted for has no place in the namespace's counters yet.
-            let _ = connection.take_counts();
+            let resent = connection.retransmitted().wrapping_sub(resent);
+            super::count::add(cx, &self.ns, connection.take_counts(), resent);
             if events.has(Events::TIME_WAIT) {
                 waiting = TimeWait::new(now, connection).map(|rest| {
                     Arc::new(Waiting {
@@ -217,6 +219,7 @@ impl Core {
         out.flush(cx, &self.ns, &choice);
         let connections = &tables(&self.ns).tcp_connections;
         if let Some(waiting) = waiting {
+            cx.mib(&self.ns).ext.add(Ext::TW, 1);
             connections.wait(tuple, waiting.clone(), cx.guard);
             arm_wait(cx, self.ns.clone(), tuple, waiting);
         } else if leave {

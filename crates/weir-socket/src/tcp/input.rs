@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use weir_inet::mib::{Count, Ext, Tcp as Mib};
 use weir_inet::sockets::{Arrived, Report};
 use weir_packet::Packet;
 use weir_sync::rcu::Guard;
@@ -165,6 +166,8 @@ impl Core {
                 Verdict::End => drop(listener.remove(&tuple)),
                 Verdict::Reset => return false,
                 Verdict::Complete if full => {
+                    cx.mib(&self.ns).ext.add(Ext::ListenOverflows, 1);
+                    cx.mib(&self.ns).ext.add(Ext::ListenDrops, 1);
                     if config.abort_on_overflow {
                         listener.remove(&tuple);
                         return false;
@@ -185,6 +188,9 @@ impl Core {
                 }
             };
             let (Some(mss), false) = (mss, header.has(SYN)) else {
+                if config.syncookies != 0 {
+                    cx.mib(&self.ns).ext.add(Ext::SyncookiesFailed, 1);
+                }
                 return false;
             };
             let ports = (tuple.port, tuple.remote_port);
@@ -192,6 +198,7 @@ impl Core {
                 && let Ok((_, path)) =
                     choice.path(cx, &self.ns, Some(tuple.local), tuple.remote, ports)
             {
+                cx.mib(&self.ns).ext.add(Ext::SyncookiesRecv, 1);
                 let remembered = cookie::remembered(&header.options);
                 let offset = header
                     .options
@@ -203,6 +210,18 @@ impl Core {
             }
         } else if header.flags & (SYN | FIN) == SYN {
             let admission = listener.admit(&config);
+            if admission == Admission::Drop {
+                let ext = &cx.mib(&self.ns).ext;
+                ext.add(Ext::ListenDrops, 1);
+                ext.add(
+                    if full {
+                        Ext::ListenOverflows
+                    } else {
+                        Ext::TCPReqQFullDrop
+                    },
+                    1,
+                );
+            }
             let ports = (tuple.port, tuple.remote_port);
             if admission != Admission::Drop
                 && let Ok((_, path)) =
@@ -212,6 +231,8 @@ impl Core {
                 let offset = connections.timestamp_offset(&tuple);
                 let mut request = Request::new(now, &config, &settings, &path, header, isn, offset);
                 if admission == Admission::Cookie {
+                    cx.mib(&self.ns).ext.add(Ext::TCPReqQFullDoCookies, 1);
+                    cx.mib(&self.ns).ext.add(Ext::SyncookiesSent, 1);
                     let secret = connections.secret();
                     request.set_isn(secret.make(now, &tuple.bytes(), header.seq, request.mss()));
                     request.remember_in_timestamp(now);
@@ -237,6 +258,7 @@ impl Core {
             self.settle(cx, inner, out);
             return false;
         }
+        cx.mib(&self.ns).tcp.add(Mib::PassiveOpens, 1);
         let child = self.child(&inner, tuple, connection);
         if !connections.insert(&self.ns, tuple, &child, cx.guard) {
             self.settle(cx, inner, out);

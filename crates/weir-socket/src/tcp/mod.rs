@@ -9,6 +9,7 @@
 //! effect).
 
 mod core;
+mod count;
 mod input;
 mod options;
 mod send;
@@ -19,6 +20,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
+use weir_inet::mib::{Count, Tcp as Mib};
 use weir_netlink::errno;
 use weir_tcp::listener::Listener;
 use weir_tcp::{Connection, Opening, Settings, State};
@@ -246,6 +248,7 @@ impl Tcp {
             timestamp_offset: connections.timestamp_offset(&tuple),
         };
         inner.kind = Kind::Open(Box::new(Connection::connect(cx.now, opening)));
+        cx.mib(ns).tcp.add(Mib::ActiveOpens, 1);
         core.settle(cx, inner, Outbox::new(tuple));
         Err(errno::EINPROGRESS)
     }

@@ -104,7 +104,7 @@ counters! {
     AttemptFails,
     /// `Tcp: EstabResets`
     EstabResets,
-    /// `Tcp: InErrs` is the receiver's; this is `TcpExt: PAWSEstab`.
+    /// `TcpExt: PAWSEstab`
     PawsEstab,
     /// `TcpExt: DelayedACKs`
     DelayedAcks,
@@ -160,8 +160,8 @@ counters! {
     FromZeroWindow,
     /// `TcpExt: TCPZeroWindowDrop`
     ZeroWindowDrop,
-    /// `TcpExt: TCPPureAcks`
-    PureAcks,
+    /// `TcpExt: TCPAbortOnClose`
+    AbortOnClose,
     /// `TcpExt: TCPHystartTrainDetect` and `TCPHystartDelayDetect` together
     Hystart,
     /// `TcpExt: TCPSackFailures` and `TCPLossFailures` together
@@ -780,11 +780,11 @@ impl Connection {
             State::Closed | State::TimeWait => {}
             State::SynSent => self.finish(0),
             _ if unread => {
-                self.count(Counter::AbortOnData);
+                self.count(Counter::AbortOnClose);
                 self.abort(error::ECONNRESET);
             }
             _ if linger_zero => {
-                self.count(Counter::AbortOnLinger);
+                self.count(Counter::AbortOnData);
                 self.abort(error::ECONNRESET);
             }
             _ => {

@@ -312,6 +312,7 @@ impl Connection {
     pub(crate) fn arm_fin_wait(&mut self, now: u64) {
         let wait = self.settings.linger2.unwrap_or(self.config.fin_timeout);
         if self.settings.linger2 == Some(0) {
+            self.count(Counter::AbortOnLinger);
             self.abort(0);
             return;
         }
