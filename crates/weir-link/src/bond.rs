@@ -9,16 +9,19 @@
 //! | [`active`] | the active port, failover, carrier |
 //! | [`transmit`] | the data path, hash policies |
 //! | [`monitor`] | the MII monitor, the timer of the monitors |
+//! | [`arp`] | the ARP monitor |
 //! | [`lacp`] | the mode 802.3ad |
 //!
 //! Rejected: the modes balance-tlb and balance-alb. `lp_interval` belongs to these and is kept.
 
 pub mod active;
+pub mod arp;
 pub mod config;
 pub mod lacp;
 pub mod monitor;
 pub mod options;
 pub mod slave;
+pub mod times;
 pub mod transmit;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -95,6 +98,8 @@ pub struct Bond {
     /// `curr_active_slave`
     active: PublishedOption<Arc<Slave>>,
     primary: PublishedOption<Arc<Slave>>,
+    /// The port by which the ARP monitor looks for a target while no port is active (`current_arp_slave`).
+    candidate: PublishedOption<Arc<Slave>>,
     force_primary: AtomicBool,
     no_carrier: AtomicBool,
     /// Whether the features were ever computed from those of ports.
@@ -139,6 +144,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         usable: Published::new(domain, Vec::new()),
         active: PublishedOption::new(domain, None),
         primary: PublishedOption::new(domain, None),
+        candidate: PublishedOption::new(domain, None),
         force_primary: AtomicBool::new(false),
         no_carrier: AtomicBool::new(true),
         computed: AtomicBool::new(false),

@@ -82,6 +82,15 @@ struct Vlan {
     egress: Published<BTreeMap<u32, u8>>,
 }
 
+/// Returns the tag of a VLAN device, with priority 0, or `None` for other devices.
+pub fn tag_of(device: &Device) -> Option<VlanTag> {
+    let vlan: &Vlan = device.link.as_any()?.downcast_ref()?;
+    Some(VlanTag {
+        proto: vlan.proto,
+        tci: vlan.vid,
+    })
+}
+
 fn parse<'a>(data: Option<Attr<'a>>) -> Result<Table<'a>, Error> {
     let data =
         data.ok_or_else(|| Error::msg(errno::EINVAL, "8021q: VLAN properties not specified"))?;
@@ -267,6 +276,10 @@ impl Vlan {
 }
 
 impl Link for Vlan {
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
+    }
+
     fn kind(&self) -> &'static str {
         KIND.name
     }

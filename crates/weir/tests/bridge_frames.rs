@@ -23,6 +23,9 @@ const BPDU: &str = "0180c2000000";
 /// The destination of LACPDUs.
 const LACPDU: &str = "0180c2000002";
 
+/// The start of requests of the ARP monitor.
+const PROBE: &str = "ffffffffffff0200000000500806";
+
 /// The start of reports of the group that the bridge joins, 224.0.0.106, by our own host.
 const OWN_REPORT: &str = "01005e00006a020000000099";
 
@@ -148,11 +151,18 @@ fn same_as_linux(name: &str) {
                 let mut before = (0..=*number).rev();
                 let slow = |n: &usize| to_hex(&arrivals[*n].2).starts_with(LACPDU);
                 *number = before.find(slow).unwrap_or(0);
+            } else if hex.starts_with(PROBE) {
+                let mut before = (0..=*number).rev();
+                let other = |n: &usize| arrivals[*n].2.get(12..14) != Some(&[8, 6]);
+                *number = before.find(other).unwrap_or(0);
             }
         }
         found.sort();
         found.dedup_by(|one, next| {
-            one == next && [BPDU, LACPDU, QUERY].iter().any(|to| one.2.starts_with(to))
+            one == next
+                && [BPDU, LACPDU, PROBE, QUERY]
+                    .iter()
+                    .any(|to| one.2.starts_with(to))
         });
     }
     if script.lines().any(|line| line == "# data") {
@@ -260,6 +270,14 @@ fn hash_policies_of_bonds() {
 #[test]
 fn lacp_of_bonds() {
     same_as_linux("bond-lacp");
+}
+
+/// The port that the ARP monitor chooses, with and without validation, and ports of a balanced mode.
+#[test]
+fn arp_monitors_of_bonds() {
+    same_as_linux("bond-arp");
+    same_as_linux("bond-arp-validate");
+    same_as_linux("bond-arp-rr");
 }
 
 #[test]

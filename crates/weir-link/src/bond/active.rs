@@ -106,6 +106,9 @@ impl Bond {
             new.delay.store(0, Relaxed);
             new.set_link(at, link::UP);
         }
+        if let Some(new) = &new {
+            new.times.up.store(at.stack.clock.now(), Relaxed);
+        }
         let Some(master) = self.device() else { return };
         if self.params.uses_primary() {
             self.swap_addresses(at, &master, new.as_ref(), old.as_ref());

@@ -129,6 +129,12 @@ impl Params {
     }
 }
 
+/// The monitor does not ask IPv6 targets.
+fn no_ipv6_targets() -> Error {
+    let text = "IPv6 targets of the ARP monitor are not served";
+    Error::msg(errno::EOPNOTSUPP, text)
+}
+
 /// Returns the number that an attribute holds.
 fn number(table: &Table<'_>, ty: u16) -> Result<u32, Error> {
     let Some(attr) = table.get(ty) else {
@@ -172,6 +178,9 @@ impl Bond {
                     self.params.lists.lock().ns.clear();
                     let list = table.get(ty).map(|list| list.attrs());
                     for target in list.into_iter().flatten().take(TARGETS) {
+                        if self.arp_interval() != 0 {
+                            return Err(no_ipv6_targets());
+                        }
                         self.add_target6(target.ipv6()?)?;
                     }
                 }
@@ -243,9 +252,8 @@ impl Bond {
                 }
                 self.start_monitors(at);
             }
-            attr::ARP_INTERVAL if value != 0 => {
-                let text = "The ARP monitor is not served";
-                return Err(Error::msg(errno::EOPNOTSUPP, text));
+            attr::ARP_INTERVAL if value != 0 && !params.lists().ns.is_empty() => {
+                return Err(no_ipv6_targets());
             }
             attr::ARP_INTERVAL => {
                 params.set(attr::ARP_INTERVAL, value);

@@ -61,7 +61,10 @@ impl Bond {
 
     /// Returns the interval of the monitor in ns, or 0.
     fn interval(&self) -> u64 {
-        u64::from(self.params.get(attr::MIIMON)) * MILLISECOND
+        match u64::from(self.params.get(attr::MIIMON)) * MILLISECOND {
+            0 => self.arp_interval(),
+            interval => interval,
+        }
     }
 
     fn arm(&self, stack: &Stack, time: u64) {
@@ -78,7 +81,7 @@ impl Bond {
     }
 
     /// One round of the monitor.
-    fn tick(self: &Arc<Self>, cx: &Cx<'_>) {
+    fn tick(self: &Arc<Self>, cx: &mut Cx<'_>) {
         let at = At {
             stack: cx.stack,
             guard: cx.guard,
@@ -88,7 +91,10 @@ impl Bond {
             return;
         }
         self.arm(cx.stack, cx.now + interval);
-        self.mii_round(at);
+        match self.params.get(attr::MIIMON) {
+            0 => self.arp_round(cx, at),
+            _ => self.mii_round(at),
+        }
     }
 
     /// `bond_mii_monitor`

@@ -13,7 +13,9 @@ use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::Guard;
 
 use super::options::{self, LACP_GROUP, mode};
+use super::times::Times;
 use super::{At, Bond, Handle, QUEUES};
+use crate::clock::MILLISECOND;
 use crate::device::{AddressOrigin, Device, LinkTotals, Mac};
 use crate::kind::Master;
 use crate::layers::{Event, Site};
@@ -51,6 +53,8 @@ pub struct Slave {
     pub delay: AtomicI32,
     /// The monitor has held the link for up before (`last_link_up`).
     pub was_up: AtomicBool,
+    /// What the ARP monitor knows.
+    pub times: Times,
     /// `LINK_FAILURE_COUNT`
     pub failures: AtomicU32,
     /// `QUEUE_ID`
@@ -291,6 +295,10 @@ impl Bond {
             slave.set_link_quietly(link::DOWN);
         }
         slave.was_up.store(slave.link() != link::DOWN, Relaxed);
+        let now = at.stack.clock.now();
+        let before = self.arp_interval() + MILLISECOND;
+        slave.times.begin(now.wrapping_sub(before));
+        slave.times.up.store(now, Relaxed);
     }
 
     /// `bond_enslave`
@@ -315,6 +323,7 @@ impl Bond {
             inactive: AtomicBool::new(false),
             delay: AtomicI32::new(0),
             was_up: AtomicBool::new(false),
+            times: Times::default(),
             failures: AtomicU32::new(0),
             queue: AtomicU16::new(0),
             prio: AtomicI32::new(0),
@@ -440,6 +449,7 @@ impl Bond {
             }
         }
         let is = |other: Option<&Arc<Slave>>| other.is_some_and(|o| Arc::ptr_eq(o, &slave));
+        self.candidate.replace(None);
         if is(self.primary(at.guard)) {
             self.primary.replace(None);
         }

@@ -50,6 +50,9 @@ impl RxHandler for Entrance {
                 return;
             }
         }
+        if self.bond.arp_interval() != 0 {
+            self.bond.note_received(cx, &self.slave, &batch);
+        }
         if self.slave.is_inactive() {
             let mut passed = Batch::new();
             for packet in batch {

@@ -12,15 +12,17 @@ A script configures a bridge with the ports p1 to p4. Its comments name the fram
 A tag is the four octets on the wire, in hexadecimal. Without a type, the frame has ethertype 88b5 and its number as
 data. A line of NAME.txt is the number of the frame after which another one left, the port, and what left.
 
-In a script with the comment `# set`, equal BPDUs, LACPDUs and queries between two arrivals are one line, frames after the last arrival do not
+In a script with the comment `# set`, equal BPDUs, LACPDUs, queries and ARP probes between two arrivals are one line, frames after the last arrival do not
 count, and the age in a configuration BPDU is 0 or 1: they leave by timers. The number of an LACPDU is that of the last
-LACPDU or marker that arrived, or 0. With `# data`, BPDUs do not count.
+LACPDU or marker that arrived, or 0, and that of a request of the ARP monitor the last frame that was no ARP packet. With `# data`, BPDUs do not count.
 """
 import os, select, socket, struct, subprocess, sys, time
 
 # The bridge's host reports the bridge's own group, 224.0.0.106, after a random delay.
 OWN_REPORT = "01005e00006a020000000099"
 LACP = "0180c2000002"
+# A request of the ARP monitor.
+PROBE = "ffffffffffff0200000000500806"
 HERE = os.path.dirname(os.path.abspath(__file__))
 PORTS = ["p1", "p2", "p3", "p4"]
 PACKET_AUXDATA, SOL_PACKET, OUTGOING = 8, 263, 4
@@ -76,12 +78,15 @@ def settle(lines, todo):
             return frame[:88] + "0001" + frame[92:]
         return frame
     def numbered(number, frame):
-        if not frame.startswith(LACP):
-            return number
-        return max([n for n in range(number + 1) if todo[n][2].hex().startswith(LACP)], default=0)
+        arrived = [octets.hex() for _, _, octets in todo[:number + 1]]
+        if frame.startswith(LACP):
+            return max([n for n, octets in enumerate(arrived) if octets.startswith(LACP)], default=0)
+        if frame.startswith(PROBE):
+            return max([n for n, octets in enumerate(arrived) if octets[24:28] != "0806"], default=0)
+        return number
     last = len(todo) - 1
     lines = [(numbered(number, frame), port, aged(frame)) for number, port, frame in lines if number < last]
-    timed = ("0180c2000000", LACP, "01005e000001")
+    timed = ("0180c2000000", LACP, PROBE, "01005e000001")
     bpdus = {line for line in lines if line[2].startswith(timed)}
     return list(bpdus) + [line for line in lines if line not in bpdus]
 

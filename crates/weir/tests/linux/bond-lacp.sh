@@ -71,6 +71,7 @@ c ip link set q1 up
 sleep 5
 l bond0
 c ip link set p2 nomaster
+sleep 0.5
 p bond0
 c ip link set bond0 down
 put fast bond0/bonding/lacp_rate
@@ -120,5 +121,22 @@ put -10.0.0.7 bond0/bonding/arp_ip_target
 put -10.0.0.9 bond0/bonding/arp_ip_target
 put 0.0.0.0 bond0/bonding/arp_ip_target
 put 9 bond0/bonding/num_unsol_na
+c ip link set bond0 down
+put 100 bond0/bonding/arp_interval
+put all bond0/bonding/arp_validate
+put all bond0/bonding/arp_all_targets
+put 5 bond0/bonding/arp_missed_max
+put 300 bond0/bonding/arp_missed_max
+p bond0
+l bond0
+c ip link set bond0 type bond arp_ip_target 10.0.0.5,10.0.0.6
+l bond0
+put 100 bond0/bonding/miimon
+l bond0
+c ip link set bond0 type bond arp_interval 200
+l bond0
+c ip link del bond0
+c ip link add bond0 $a:51 type bond mode balance-rr arp_interval 100 arp_ip_target 10.0.0.5 arp_validate all
+l bond0
 c ls -d /sys/class/net/*/bonding /sys/class/net/*/bonding_slave
 c ls /proc/net/bonding

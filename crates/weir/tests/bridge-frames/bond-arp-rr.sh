@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# A bond of mode balance-xor with the ARP monitor: two ports are reached for a while.
+# set
+# frame: 0 p4 02:00:00:00:00:99 02:00:00:00:08:99
+# frame: 3000 p1 02:00:00:00:00:50 02:00:00:00:0a:01 type=0806 data=0001080006040002020000000a010a0000020200000000500a000001
+# frame: 3001 p2 02:00:00:00:00:50 02:00:00:00:0a:01 type=0806 data=0001080006040002020000000a010a0000020200000000500a000001
+# frame: 3400 p1 02:00:00:00:00:50 02:00:00:00:0a:01 type=0806 data=0001080006040002020000000a010a0000020200000000500a000001
+# frame: 3401 p2 02:00:00:00:00:50 02:00:00:00:0a:01 type=0806 data=0001080006040002020000000a010a0000020200000000500a000001
+# frame: 3800 p1 02:00:00:00:00:50 02:00:00:00:0a:01 type=0806 data=0001080006040002020000000a010a0000020200000000500a000001
+# frame: 3801 p2 02:00:00:00:00:50 02:00:00:00:0a:01 type=0806 data=0001080006040002020000000a010a0000020200000000500a000001
+# frame: 4050 p4 ff:ff:ff:ff:ff:ff 02:00:00:00:08:28
+# frame: 4060 p4 ff:ff:ff:ff:ff:ff 02:00:00:00:08:28
+# frame: 4070 p4 ff:ff:ff:ff:ff:ff 02:00:00:00:08:28
+# frame: 4080 p4 ff:ff:ff:ff:ff:ff 02:00:00:00:08:28
+# frame: 4400 p1 02:00:00:00:00:50 02:00:00:00:0a:01 type=0806 data=0001080006040002020000000a010a0000020200000000500a000001
+# frame: 4401 p2 02:00:00:00:00:50 02:00:00:00:0a:01 type=0806 data=0001080006040002020000000a010a0000020200000000500a000001
+# frame: 8450 p4 ff:ff:ff:ff:ff:ff 02:00:00:00:08:55
+# frame: 8480 p4 ff:ff:ff:ff:ff:ff 02:00:00:00:08:56
+ip link add br0 address 02:00:00:00:00:99 type bridge mcast_snooping 0
+ip link add bond0 address 02:00:00:00:00:50 type bond mode balance-xor arp_interval 500 arp_ip_target 10.0.0.2
+for port in p1 p2 p3; do ip link set $port down; ip link set $port master bond0; done
+for port in bond0 p4; do ip link set $port master br0; ip link set $port up; done
+ip link set br0 up
+ip address add 10.0.0.1/24 dev br0
