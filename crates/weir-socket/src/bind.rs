@@ -135,6 +135,8 @@ pub fn check(socket: &Socket, cx: &Cx<'_>, bytes: &[u8]) -> Result<Wanted, i32> 
     if link {
         if bytes.len() >= LEN_V6 && address.scope != 0 {
             wanted.device = address.scope;
+            // As in Linux, the socket stays bound to it if what follows fails.
+            socket.state().device = address.scope;
         }
         if wanted.device == 0 {
             return Err(errno::EINVAL);
@@ -193,6 +195,9 @@ pub fn bind(socket: &Socket, cx: &mut Cx<'_>, bytes: &[u8]) -> Result<(), i32> {
         return Err(errno::EINVAL);
     }
     let before = (state.local, state.source, state.device);
+    let v6only = state.options.v6only;
+    // A socket with an IPv6 address takes no IPv4.
+    state.options.v6only |= wanted.address.ip.is_ipv6() && !wanted.address.ip.is_unspecified();
     state.local.ip = wanted.address.ip;
     state.source = wanted.source;
     state.device = wanted.device;
@@ -202,6 +207,7 @@ pub fn bind(socket: &Socket, cx: &mut Cx<'_>, bytes: &[u8]) -> Result<(), i32> {
     }
     if let Err(error) = take_port(socket, &mut state, cx, wanted.address.port) {
         (state.local, state.source, state.device) = before;
+        state.options.v6only = v6only;
         return Err(error);
     }
     state.chosen.0 = !wanted.address.ip.is_unspecified();

@@ -165,7 +165,8 @@ fn connect_v6(socket: &Socket, cx: &mut Cx<'_>, dst: Ipv6Addr, to: &Address) -> 
             ports: (state.local.port, to.port),
         }
     };
-    let way = ipv6::egress::find(&ns, &wish, cx.guard)?;
+    let bound = socket.state().device != 0;
+    let way = ipv6::egress::find_bound(&ns, &wish, bound, cx.guard)?;
     let mut state = socket.state();
     if state.source.is_unspecified() {
         state.source = way.src.into();

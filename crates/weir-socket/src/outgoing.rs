@@ -329,7 +329,7 @@ impl Prepared {
             protocol,
             ports: (self.port, self.to.port),
         };
-        ipv6::egress::find(ns, &wish, cx.guard).inspect_err(|error| {
+        ipv6::egress::find_bound(ns, &wish, self.device != 0, cx.guard).inspect_err(|error| {
             if *error == errno::ENETUNREACH {
                 cx.mib6_all(ns).ip(Ip::OutNoRoutes, 1);
             }

@@ -290,7 +290,7 @@ impl Packet {
     /// Sets an option of `SOL_PACKET`.
     ///
     /// # Errors
-    /// ENOPROTOOPT, EINVAL, ENODEV, EADDRNOTAVAIL.
+    /// ENOPROTOOPT, EINVAL, ENODEV.
     pub fn set_option(
         &self,
         socket: &Socket,
@@ -368,7 +368,7 @@ impl Packet {
                     place.members.retain(other);
                     true
                 }
-                (false, None) => return Err(errno::EADDRNOTAVAIL),
+                (false, None) => false,
             }
         };
         if first_or_last && let Some(device) = device {

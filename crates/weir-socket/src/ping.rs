@@ -14,7 +14,6 @@ use weir_packet::header::icmp::{ICMP_ECHO, ICMPV6_ECHO_REQUEST, fill_check_v4, f
 use crate::Outgoing;
 use crate::abi::{IPPROTO_ICMP, IPPROTO_ICMPV6};
 use crate::address::Address;
-use crate::bind;
 use crate::cpu::Cx;
 use crate::error;
 use crate::outgoing;
@@ -45,7 +44,6 @@ pub fn send(socket: &Socket, cx: &mut Cx<'_>, message: &Outgoing<'_>) -> Result<
         return Err(errno::EINVAL);
     }
     let mut prepared = outgoing::prepare(socket, message)?;
-    bind::autobind(socket, cx)?;
     let ident = socket.state().local.port;
     // Routes do not depend on identifiers.
     (prepared.port, prepared.to.port) = (0, 0);

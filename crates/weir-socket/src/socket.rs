@@ -400,6 +400,10 @@ impl Socket {
     /// # Errors
     /// As `sendmsg(2)`; a pending error of the socket first.
     pub fn send(&self, cx: &mut Cx<'_>, message: &Outgoing<'_>) -> Result<usize, i32> {
+        if matches!(self.proto, Proto::Udp | Proto::Ping) {
+            // Before anything is checked (`inet_send_prepare`).
+            bind::autobind(self, cx)?;
+        }
         match &self.proto {
             Proto::Udp => udp::send(self, cx, message),
             Proto::Ping => crate::ping::send(self, cx, message),

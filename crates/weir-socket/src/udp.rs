@@ -23,7 +23,6 @@ use weir_packet::header::transport::{fill_check_v4, fill_check_v6, udp};
 use crate::Outgoing;
 use crate::abi::{IPPROTO_UDP, MSG_MORE, MSG_PROBE, udp as opt};
 use crate::address::Address;
-use crate::bind;
 use crate::cpu::Cx;
 use crate::error;
 use crate::group;
@@ -115,12 +114,7 @@ pub fn send(socket: &Socket, cx: &mut Cx<'_>, message: &Outgoing<'_>) -> Result<
             corked.data.extend_from_slice(message.data);
             (corked.prepared, Some(corked.data))
         }
-        None => {
-            let mut prepared = outgoing::prepare(socket, message)?;
-            bind::autobind(socket, cx)?;
-            prepared.port = socket.state().local.port;
-            (prepared, None)
-        }
+        None => (outgoing::prepare(socket, message)?, None),
     };
     if corking {
         let data = data.unwrap_or_else(|| message.data.to_vec());

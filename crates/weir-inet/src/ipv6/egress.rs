@@ -52,6 +52,19 @@ pub struct Way<'g> {
 /// # Errors
 /// ENETUNREACH and so on: the errno of the route; EADDRNOTAVAIL if there is no source address.
 pub fn find<'g>(ns: &'g Namespace, wish: &Wish, guard: &'g Guard) -> Result<Way<'g>, i32> {
+    find_bound(ns, wish, false, guard)
+}
+
+/// Like [`find`], for a socket that may be bound to the device (`sk_bound_dev_if`): then only routes through it count.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_bound<'g>(
+    ns: &'g Namespace,
+    wish: &Wish,
+    bound: bool,
+    guard: &'g Guard,
+) -> Result<Way<'g>, i32> {
     let any = Ipv6Addr::UNSPECIFIED;
     let dst = match wish.dst {
         dst if dst.is_unspecified() => wish.src.unwrap_or(Ipv6Addr::LOCALHOST),
@@ -64,6 +77,7 @@ pub fn find<'g>(ns: &'g Namespace, wish: &Wish, guard: &'g Guard) -> Result<Way<
         mark: wish.mark,
         proto: wish.protocol,
         ports: wish.ports,
+        strict: bound && wish.oif != 0,
     };
     let route = output::route_by(ns, wish.src.unwrap_or(any), dst, wish.oif, &key, guard)?;
     let src = match wish.src {

@@ -77,6 +77,8 @@ pub struct Key {
     pub proto: u8,
     /// The source and the destination port.
     pub ports: (u16, u16),
+    /// Only routes through the given device count: a socket is bound to it.
+    pub strict: bool,
 }
 
 /// Routes packets like [`route`], also by mark, protocol and ports.
@@ -105,7 +107,7 @@ pub fn route_by<'g>(
         ..Flow::default()
     };
     let flags = LookupFlags {
-        iface: needs_device(dst) || (oif != 0 && src.is_unspecified()),
+        iface: key.strict || needs_device(dst) || (oif != 0 && src.is_unspecified()),
         ..LookupFlags::default()
     };
     let mut found = ns.fib().v6.lookup(&flow, flags, guard)?;

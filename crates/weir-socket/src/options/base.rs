@@ -188,10 +188,8 @@ fn bind_to_device(socket: &Socket, cx: &mut Cx<'_>, value: &[u8]) -> Result<(), 
     bind_to_index(socket, cx, index)
 }
 
+/// Binds to the device of an index, which need not exist (`sock_bindtoindex_locked`).
 fn bind_to_index(socket: &Socket, cx: &mut Cx<'_>, index: u32) -> Result<(), i32> {
-    if index != 0 && socket.ns().device(index, cx.guard).is_none() {
-        return Err(errno::ENODEV);
-    }
     socket.state().device = index;
     socket.publish(cx);
     Ok(())
