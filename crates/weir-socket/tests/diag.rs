@@ -179,6 +179,27 @@ fn one_socket_is_found_and_ended() {
 }
 
 #[test]
+fn tcp_sockets_have_their_states() {
+    let mut world = World::new();
+    let server = world.open(0, AF_INET, libc::SOCK_STREAM, 0);
+    world.bind(&server, &at("10.0.0.1", 80)).unwrap();
+    world.with(|cx| server.socket.listen(cx, 5)).unwrap();
+    let client = world.open(1, AF_INET, libc::SOCK_STREAM, 0);
+    let began = world.connect(&client, &at("10.0.0.1", 80));
+    assert_eq!(began, Err(libc::EINPROGRESS));
+    world.pass(100);
+    let program = std::sync::Arc::new(world::Program::default());
+    let child = world.with(|cx| server.socket.accept(cx, program)).unwrap();
+    let list = ask(&mut world, BY_FAMILY, true, &request(AF_INET, 6)).unwrap();
+    let states: Vec<_> = list.iter().map(|one| (one[1], ports(one).0)).collect();
+    assert_eq!(states, [(10, 80), (1, 80)]);
+    // `ss -i` finds the state of the connection and its congestion control.
+    let found: Vec<u16> = attrs(&list[1][72..]).map(|attr| attr.ty).collect();
+    assert!([2, 4].iter().all(|ty| found.contains(ty)), "{found:?}");
+    world.with(|cx| child.close(cx, false));
+}
+
+#[test]
 fn raw_and_packet_sockets_are_listed() {
     let mut world = World::new();
     let raw = world.open(0, AF_INET, SOCK_RAW, 89);
