@@ -244,3 +244,40 @@ fn requests_that_are_not_served() {
         );
     }
 }
+
+#[test]
+fn arbitrary_requests_do_not_panic() {
+    let mut world = World::new();
+    for port in 1..9 {
+        let socket = world.udp(0, AF_INET);
+        world.bind(&socket, &at("10.0.0.1", port)).unwrap();
+    }
+    let mut random = weir_stack::random::Generator::new(1, "diag");
+    for _ in 0..3000 {
+        let mut payload = match random.below(3) {
+            0 => vec![0; random.below(80) as usize],
+            _ => request(AF_INET, UDP),
+        };
+        let len = random.below(10) * 4;
+        payload.extend((4 + len as u16).to_ne_bytes());
+        payload.extend(1u16.to_ne_bytes());
+        for _ in 0..len {
+            // Operations, lengths and jumps are small.
+            payload.push(random.below(20) as u8);
+        }
+        for _ in 0..random.below(3) {
+            let at = random.below(payload.len() as u32) as usize;
+            payload[at] = random.next_u64() as u8;
+        }
+        let ty = if random.below(4) == 0 {
+            DESTROY
+        } else {
+            BY_FAMILY
+        };
+        let dump = random.below(2) == 0;
+        match ask(&mut world, ty, dump, &payload) {
+            Ok(found) => assert!(found.len() <= 8),
+            Err(errno) => assert!(errno > 0),
+        }
+    }
+}
