@@ -18,6 +18,7 @@ pub mod fdb;
 pub mod forward;
 pub mod multicast;
 pub mod port;
+pub mod proxy;
 pub mod stp;
 pub mod vlan;
 

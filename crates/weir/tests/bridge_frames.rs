@@ -281,6 +281,11 @@ fn arp_monitors_of_bonds() {
 }
 
 #[test]
+fn arp_requests_answered_by_a_bridge() {
+    same_as_linux("proxyarp");
+}
+
+#[test]
 fn bonds_in_turn_and_by_all_ports() {
     same_as_linux("bond-rr");
     same_as_linux("bond-rr-share");

@@ -264,6 +264,11 @@ impl Entrance {
         if !port.forwards() {
             return refuse(cx, DropReason::BRIDGE_INGRESS_STP_STATE, packet);
         }
+        let answer = bridge.proxy_arp(cx, own, (port, lane.vid()), &packet);
+        let answered = answer.is_some();
+        if let Some(answer) = answer {
+            cx.transmit(&port.device, Batch::from(answer));
+        }
         let mut local = bridge.settings.promiscuous.load(Relaxed);
         if let Some(audience) = bridge.audience(cx, (dst, lane), &heard, &packet) {
             if audience.host {
@@ -301,7 +306,7 @@ impl Entrance {
             return;
         }
         let copy = local.then(|| packet.copy()).flatten();
-        bridge.flood(cx, Some(port), (dst, lane, &heard), packet, out);
+        bridge.flood(cx, Some(port), (dst, lane, &heard, answered), packet, out);
         if let Some(copy) = copy {
             bridge.snooping.count(&bridge.snooping.own, &heard, 1);
             bridge.pass_up(cx, own, (dst, lane), copy, out);
@@ -433,7 +438,7 @@ impl Bridge {
         &self,
         cx: &mut Cx<'_>,
         from: Option<&Port>,
-        (dst, lane, heard): (Mac, Lane, &Heard),
+        (dst, lane, heard, answered): (Mac, Lane, &Heard, bool),
         packet: Packet,
         out: &mut Out,
     ) {
@@ -446,7 +451,10 @@ impl Bridge {
         let always = from.is_none() && dst[0] & 1 != 0;
         let guard = cx.guard;
         let ports = self.ports.load(guard).list.iter();
-        let ports = ports.filter(|port| always || port.has(flag));
+        let ports = ports.filter(|port| {
+            let proxied = port.has(brport::PROXYARP) || answered && port.has(brport::PROXYARP_WIFI);
+            !proxied && (always || port.has(flag))
+        });
         self.spread(cx, from, (lane, heard), ports, packet, out);
     }
 
@@ -552,7 +560,7 @@ impl Bridge {
             }
             let entry = self.table.entries.get(&key(dst, lane.vid()), cx.guard);
             match entry.filter(|_| dst[0] & 1 == 0) {
-                None => self.flood(cx, None, (dst, lane, &heard), packet, &mut out),
+                None => self.flood(cx, None, (dst, lane, &heard, false), packet, &mut out),
                 Some(entry) => {
                     entry.touch(cx.now);
                     let port = self.ports.load(cx.guard).numbered(entry.port());

@@ -37,7 +37,7 @@ const DEFAULT_FLAGS: u32 = 1 << brport::LEARNING
     | 1 << brport::MCAST_FLOOD
     | 1 << brport::BCAST_FLOOD;
 /// The flags that are served, as attributes.
-const FLAGS: [u16; 10] = [
+const FLAGS: [u16; 12] = [
     brport::FAST_LEAVE,
     brport::MODE,
     brport::GUARD,
@@ -48,6 +48,8 @@ const FLAGS: [u16; 10] = [
     brport::MCAST_FLOOD,
     brport::BCAST_FLOOD,
     brport::ISOLATED,
+    brport::PROXYARP,
+    brport::PROXYARP_WIFI,
 ];
 /// The largest number of a port (`BR_MAX_PORTS` - 1).
 const MAX_PORT: usize = 1023;
@@ -68,6 +70,8 @@ static POLICY: Policy = policy! {
     brport::MCAST_FLOOD => Rule::u8(),
     brport::BCAST_FLOOD => Rule::u8(),
     brport::ISOLATED => Rule::u8(),
+    brport::PROXYARP => Rule::u8(),
+    brport::PROXYARP_WIFI => Rule::u8(),
     brport::GROUP_FWD_MASK => Rule::u16(),
 };
 
