@@ -84,7 +84,7 @@ fn main() {
     let mut received = 0u64;
     let mut segments = 0u64;
     let begin = Instant::now();
-    while received < 16 << 30 {
+    while received < 4 << 30 {
         let now = clock();
         client.send(now, &data);
         there.take(&mut client, now);
