@@ -96,28 +96,21 @@ impl Describe for packet::Packet {
     }
 }
 
-/// `TCP_INFO` and `TCP_CONGESTION`
-const TCP_INFO: i32 = 11;
-const TCP_CONGESTION: i32 = 13;
-
 impl Describe for Tcp {
     fn describe(&self, socket: &Socket, shown: &mut Shown) {
-        let option = |name| self.option(socket, name, &[0; 256]).unwrap_or_default();
-        let (info, name) = (option(TCP_INFO), option(TCP_CONGESTION));
-        // `tcpi_state` and `tcpi_retransmits`
-        if let [state, _, retransmits, ..] = *info {
-            shown.state = state;
-            shown.timer.2 = retransmits;
-        }
-        if self.is_listening() {
-            shown.state = state::LISTEN;
-            shown.queued.0 = u32::try_from(socket.waiting()).unwrap_or(u32::MAX);
-        }
-        let end = name.iter().position(|byte| *byte == 0);
-        let name = name.get(..end.unwrap_or(name.len())).unwrap_or_default();
-        if !info.is_empty() {
-            shown.tcp = Some((info, String::from_utf8_lossy(name).into_owned()));
-        }
+        let figures = self.figures(socket);
+        shown.state = figures.state;
+        shown.timer = figures.timer;
+        shown.buffers = figures.buffers;
+        shown.shutdown = figures.shutdown;
+        // The owner's buffers are part of the socket's.
+        let listening = figures.state == state::LISTEN;
+        let (received, sent) = if listening { (0, 0) } else { shown.queued };
+        shown.queued = (
+            received.saturating_add(figures.queued.0),
+            sent.saturating_add(figures.queued.1),
+        );
+        shown.tcp = Some((figures.info, figures.congestion.to_owned()));
     }
 }
 

@@ -15,7 +15,7 @@ use weir_sync::rcu::Domain;
 use crate::abi::{
     AF_INET, AF_INET6, AF_PACKET, IPPROTO_ICMP, IPPROTO_ICMPV6, IPPROTO_RAW, IPPROTO_TCP,
     IPPROTO_UDP, SOCK_DGRAM, SOCK_MAX, SOCK_RAW, SOCK_STREAM, SOL_ICMPV6, SOL_IP, SOL_IPV6,
-    SOL_PACKET, SOL_RAW, SOL_SOCKET, SOL_TCP, SOL_UDP,
+    SOL_PACKET, SOL_RAW, SOL_SOCKET, SOL_TCP, SOL_UDP, so,
 };
 use crate::address::{self, Address};
 use crate::cpu::Cx;
@@ -548,6 +548,11 @@ impl Socket {
     /// ENOPROTOOPT, EINVAL, ENOTCONN.
     pub fn option(&self, level: i32, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
         match (level, &self.proto) {
+            (SOL_SOCKET, Proto::Tcp(tcp)) if matches!(name, so::SNDBUF | so::RCVBUF) => {
+                let (receive, send) = tcp.figures(self).buffers;
+                let size = if name == so::SNDBUF { send } else { receive };
+                Ok(options::of_int(size as i32))
+            }
             (SOL_SOCKET, _) => options::base::get(self, name, room),
             (SOL_PACKET, Proto::Packet(packet)) => packet.option(self, name, room),
             (_, Proto::Packet(_)) => Err(errno::ENOPROTOOPT),

@@ -397,3 +397,37 @@ fn a_flood_of_syns_is_answered_with_cookies() {
     let came = tcp.world.hosts[1].ns.mib().ip(mib::Ip::InDelivers);
     assert!(sent > came + 50, "{sent} {came}");
 }
+
+#[test]
+fn what_is_shown_follows_the_state() {
+    let mut tcp = Tcp::new();
+    let listener = tcp.listener(1, INET, "0.0.0.0", 80);
+    assert_eq!(
+        (
+            listener.socket.shown().state,
+            listener.socket.shown().queued
+        ),
+        (10, (0, 8))
+    );
+    let (client, server) = tcp.pair(INET, &listener, "10.0.0.2", 80);
+    tcp.write(&client, b"four").unwrap();
+    tcp.world.pass(1);
+    let shown = server.socket.shown();
+    assert_eq!((shown.state, shown.queued), (1, (4, 0)));
+    let (info, congestion) = shown.tcp.unwrap();
+    assert_eq!(
+        (info.len(), info[0], congestion.as_str()),
+        (232, 1, "cubic")
+    );
+    tcp.world.close(&client);
+    // The FIN is acknowledged after the delay of an ACK.
+    tcp.world.pass(50);
+    assert_eq!(server.socket.shown().state, 8);
+    assert_eq!(client.socket.shown().state, 5);
+    assert_eq!(client.socket.shown().inode, 0);
+    // A segment that is not answered waits for its timer.
+    tcp.world.set_flags(0, "v0", 0, weir_netlink::ifla::iff::UP);
+    tcp.write(&server, b"x").unwrap();
+    let shown = server.socket.shown();
+    assert_eq!((shown.queued, shown.timer.0), ((4, 1), 1));
+}

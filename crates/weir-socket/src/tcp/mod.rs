@@ -44,6 +44,8 @@ const AF_UNSPEC: u16 = 0;
 const SOMAXCONN: i32 = 4096;
 /// How many ports a connection tries.
 const TRIES: usize = 64;
+const CLOSE: u8 = 7;
+const LISTEN: u8 = 10;
 const MSG_OOB: i32 = 1;
 const MSG_PROBE: i32 = 0x10;
 
@@ -51,6 +53,25 @@ const MSG_PROBE: i32 = 0x10;
 #[derive(Debug)]
 pub struct Tcp {
     core: OnceLock<Arc<Core>>,
+}
+
+/// What `/proc/net` and `ss` show of a TCP socket.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    /// `TCP_*`
+    pub state: u8,
+    /// Bytes to read and bytes to be acknowledged; of a listener, the connections that wait, and how many may.
+    pub queued: (u32, u32),
+    /// Which timer runs, in how many ms after the last change it expires, and how often it has.
+    pub timer: (u8, u32, u8),
+    /// `SO_RCVBUF` and `SO_SNDBUF`.
+    pub buffers: (u32, u32),
+    /// `RCV_SHUTDOWN` and `SEND_SHUTDOWN`.
+    pub shutdown: u8,
+    /// The name of the congestion control.
+    pub congestion: &'static str,
+    /// `struct tcp_info`
+    pub info: Vec<u8>,
 }
 
 /// Whether two sockets may not have the same port (`inet_csk_bind_conflict`).
@@ -504,6 +525,46 @@ impl Tcp {
         }
     }
 
+    /// Returns what is shown of the socket beyond the common state.
+    pub fn figures(&self, socket: &Socket) -> Figures {
+        let core = self.core(socket);
+        let connections = &tables(socket.ns()).tcp_connections;
+        let config = connections.config(socket.ns());
+        let inner = core.lock();
+        let default = inner.settings.congestion.unwrap_or(config.congestion);
+        let mut figures = Figures {
+            state: CLOSE,
+            queued: (0, 0),
+            timer: (0, 0, 0),
+            buffers: (
+                inner.settings.receive_buffer.unwrap_or(config.rmem[1]),
+                inner.settings.send_buffer.unwrap_or(config.wmem[1]),
+            ),
+            shutdown: 0,
+            congestion: default.name(),
+            info: options::get(&inner, &config, inner.seen, options::INFO).unwrap_or_default(),
+        };
+        match &inner.kind {
+            Kind::Idle => {}
+            Kind::Listening(listener) => {
+                figures.state = LISTEN;
+                figures.queued = (listener.waiting() as u32, listener.backlog());
+            }
+            Kind::Open(connection) => {
+                figures.state = connection.state() as u8;
+                figures.queued = (connection.readable() as u32, connection.unacknowledged());
+                let (kind, at, times) = connection.timer();
+                let ms = at.saturating_sub(inner.seen) / 1_000_000;
+                figures.timer = (kind, ms as u32, times);
+                figures.buffers = connection.buffers();
+                figures.shutdown =
+                    u8::from(connection.at_end()) | u8::from(!connection.may_send()) << 1;
+                figures.congestion = connection.congestion().name();
+            }
+        }
+        figures
+    }
+
     /// Returns what the socket is ready for.
     pub fn ready(&self, socket: &Socket) -> Ready {
         self.core(socket).ready()
@@ -638,6 +699,9 @@ impl Tcp {
             }
             _ => false,
         };
+        // No descriptor has it any more.
+        let (_, uid) = socket.identity();
+        socket.set_identity(0, uid);
         core.settle(cx, inner, Outbox::new(tuple));
         if !open {
             socket.release(cx);

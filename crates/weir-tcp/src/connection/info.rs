@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `TCP_INFO` (`tcp_get_info`).
 
-use super::{Connection, ecn};
+use super::{Connection, NEVER, Timer, ecn};
 use crate::time::MS;
 
 /// `struct tcp_info` of Linux 6.1.
@@ -137,6 +137,24 @@ impl Info {
 }
 
 impl Connection {
+    /// The timer that `/proc/net/tcp` and `ss` show: 1 retransmission, 2 keep-alive, 4 window probe, 0 none; when it expires
+    /// in ns, and how often it has.
+    pub fn timer(&self) -> (u8, u64, u8) {
+        match self.timer {
+            Timer::WindowProbe => (4, self.timer_at, self.probes),
+            Timer::Retransmit | Timer::LossProbe | Timer::Reordering => {
+                (1, self.timer_at, self.retransmits)
+            }
+            Timer::None if self.keep_at != NEVER => (2, self.keep_at, self.probes),
+            Timer::None => (0, 0, 0),
+        }
+    }
+
+    /// The sizes of the receive and of the send buffer, in bytes (`SO_RCVBUF`, `SO_SNDBUF`).
+    pub fn buffers(&self) -> (u32, u32) {
+        (self.rcvbuf, self.sndbuf)
+    }
+
     /// Fills in `TCP_INFO`.
     pub fn info(&self, now: u64) -> Info {
         let ms = |since: u64| (now.saturating_sub(since) / MS) as u32;
