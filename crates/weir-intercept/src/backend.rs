@@ -159,6 +159,81 @@ pub struct PendingWriter {
     pub complaints: OwnedFd,
 }
 
+/// A call on an internet, raw or packet socket of a client. The bytes that go with it (an address, data, the value
+/// of an option) are passed beside it, in Linux's binary form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InetCall {
+    /// `socket(family, kind, protocol)` in a namespace. The reply has the id as value and the client's descriptor.
+    Open {
+        /// The namespace of the calling thread.
+        ns: NsId,
+        /// `AF_*`
+        family: i32,
+        /// `SOCK_*`, without flags.
+        kind: i32,
+        /// `IPPROTO_*`; for packet sockets an EtherType in network order.
+        protocol: i32,
+    },
+    /// `bind`; the bytes are the address.
+    Bind(SocketId),
+    /// `connect`; the bytes are the address. EINPROGRESS for a stream whose handshake goes on: the supervisor then fills
+    /// the client's send buffer and reports it by [`InetCall::Filled`].
+    Connect(SocketId),
+    /// The client's send buffer holds this many bytes that mean nothing. The stack takes them out when the handshake is
+    /// over, which makes the descriptor writable.
+    Filled {
+        /// The stream.
+        socket: SocketId,
+        /// The number of bytes.
+        length: u32,
+        /// Whether the caller of `connect` waits for its end. If not, a failed handshake shuts the descriptor down.
+        waits: bool,
+    },
+    /// `listen` with a backlog.
+    Listen(SocketId, i32),
+    /// Takes a connection that waits. The reply has its id as value, its descriptor, and the peer's address as bytes.
+    Accept {
+        /// The listening socket.
+        socket: SocketId,
+        /// Whether the supervisor has taken a byte that stands for a connection out of the descriptor.
+        counted: bool,
+    },
+    /// `sendmsg` of a datagram. The bytes are the address, the control messages and the data.
+    Send {
+        /// The socket.
+        socket: SocketId,
+        /// `MSG_*`
+        flags: i32,
+        /// The length of the address in bytes.
+        to: u16,
+        /// The length of the control messages in bytes.
+        control: u32,
+    },
+    /// `recvmsg(MSG_ERRQUEUE)`: the reply's bytes are a message ([`crate::datagram`]); EAGAIN if there is none.
+    ReceiveError(SocketId),
+    /// `getsockname`; the reply's bytes are the address.
+    LocalAddress(SocketId),
+    /// `getpeername`.
+    PeerAddress(SocketId),
+    /// `setsockopt(level, name)`; the bytes are the value.
+    SetOption(SocketId, i32, i32),
+    /// `getsockopt(level, name)`; the bytes are what the caller's buffer holds, the reply's the value.
+    Option(SocketId, i32, i32),
+    /// `shutdown` of a socket that carries no stream.
+    Shutdown(SocketId, i32),
+}
+
+/// The result of an [`InetCall`].
+#[derive(Debug, Default)]
+pub struct InetReply {
+    /// The number that the call returns.
+    pub value: i64,
+    /// Bytes for the caller.
+    pub bytes: Vec<u8>,
+    /// A descriptor for the caller.
+    pub file: Option<OwnedFd>,
+}
+
 /// The interface between the supervisor and the stack.
 ///
 /// Paths are relative to the root of their [`Tree`], without a leading slash; the root itself is
@@ -233,6 +308,12 @@ pub trait Backend: Send + Sync {
     fn ethtool(&self, ns: NsId, name: &[u8], command: &[u8]) -> Result<(Vec<u8>, i64), Errno> {
         let _ = (ns, name, command);
         Err(Errno(libc::EOPNOTSUPP))
+    }
+
+    /// Serves a call on an internet, raw or packet socket.
+    fn inet(&self, call: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
+        let _ = (call, bytes);
+        Err(Errno(libc::EAFNOSUPPORT))
     }
 
     /// Serves a command of the command line (`weir stat`, `weir play`, ...). Supervisors do not

@@ -7,7 +7,8 @@
 //! with up to 64 descriptors.
 //!
 //! The wire is a stream socket. Each message is a length (u32, little endian) and that many bytes
-//! of JSON; descriptors travel with the first bytes of a message (`SCM_RIGHTS`). A connection
+//! of JSON; descriptors travel with the first bytes of a message (`SCM_RIGHTS`). A call on an internet socket and its
+//! reply have bytes of their own after the JSON, as many as the message says. A connection
 //! carries one request at a time and answers in order. The netlink sockets of clients do not pass
 //! here: the daemon receives its end of each.
 //!
@@ -19,8 +20,8 @@
 //! The end of a connection voids the holds of its launches. After the daemon ends, every further
 //! call fails with `ECONNREFUSED` and the clients' netlink sockets read end of file.
 use crate::backend::{
-    Backend, Errno, Node, NsId, PendingWriter, SocketGrant, SocketId, SocketOption, SocketRequest,
-    StackInfo, Tree,
+    Backend, Errno, InetCall, InetReply, Node, NsId, PendingWriter, SocketGrant, SocketId,
+    SocketOption, SocketRequest, StackInfo, Tree,
 };
 use crate::runtime::into_io;
 use crate::sys;
@@ -58,6 +59,13 @@ enum Request {
     Write(NsId, Tree, String, #[serde(with = "hex")] Vec<u8>),
     PendingWriter(NsId, Tree, String),
     Netlink(NsId, #[serde(with = "hex")] Vec<u8>),
+    Ethtool(
+        NsId,
+        #[serde(with = "hex")] Vec<u8>,
+        #[serde(with = "hex")] Vec<u8>,
+    ),
+    /// The call, and the number of bytes that follow.
+    Inet(InetCall, u32),
     Command(Value),
 }
 
@@ -73,6 +81,9 @@ enum Reply {
     Node(Node),
     Names(Vec<String>),
     Bytes(#[serde(with = "hex")] Vec<u8>),
+    Ethtool(#[serde(with = "hex")] Vec<u8>, i64),
+    /// The value, and the number of bytes that follow.
+    Inet(i64, u32),
     Command(Result<Value, String>),
 }
 
@@ -104,17 +115,25 @@ mod hex {
     }
 }
 
-fn send<T: Serialize>(
+fn send<T: Serialize>(stream: &UnixStream, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    send_with(stream, message, &[], fds)
+}
+
+/// Sends a message with bytes of its own.
+fn send_with<T: Serialize>(
     mut stream: &UnixStream,
     message: &T,
+    own: &[u8],
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
-    let body = serde_json::to_vec(message)?;
-    if body.len() > MAX_MESSAGE {
+    let mut bytes = vec![0; 4];
+    serde_json::to_writer(&mut bytes, message)?;
+    let length = bytes.len() - 4;
+    if length > MAX_MESSAGE {
         return Err(into_io(Errno(libc::EMSGSIZE)));
     }
-    let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
-    bytes.extend(body);
+    bytes[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    bytes.extend_from_slice(own);
     let sent = sys::send_with_fds(stream.as_fd(), &bytes, fds).map_err(into_io)?;
     stream.write_all(&bytes[sent..])
 }
@@ -144,6 +163,16 @@ fn receive<T: for<'a> Deserialize<'a>>(
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(Some((serde_json::from_slice(&body)?, fds)))
+}
+
+/// Receives the bytes of its own that a message has.
+fn receive_bytes(mut stream: &UnixStream, length: u32) -> io::Result<Vec<u8>> {
+    if length as usize > MAX_MESSAGE {
+        return Err(into_io(Errno(libc::EMSGSIZE)));
+    }
+    let mut bytes = vec![0; length as usize];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The listening side.
@@ -232,6 +261,12 @@ fn serve(stream: &UnixStream, backend: &dyn Backend) {
     // A message that cannot be read ends the connection, since the start of the next one is
     // unknown.
     while let Ok(Some((request, fds))) = receive(stream) {
+        if let Request::Inet(call, length) = request {
+            if serve_inet(stream, backend, call, length).is_err() {
+                break;
+            }
+            continue;
+        }
         let mut own = Vec::new();
         let reply = answer(backend, request, fds, &mut own, &mut launches);
         let own: Vec<BorrowedFd<'_>> = own.iter().map(AsFd::as_fd).collect();
@@ -241,6 +276,24 @@ fn serve(stream: &UnixStream, backend: &dyn Backend) {
     }
     for launch in launches {
         backend.end_launch(launch);
+    }
+}
+
+/// Serves a call on an internet socket.
+fn serve_inet(
+    stream: &UnixStream,
+    backend: &dyn Backend,
+    call: InetCall,
+    length: u32,
+) -> io::Result<()> {
+    let bytes = receive_bytes(stream, length)?;
+    match backend.inet(call, &bytes) {
+        Ok(reply) => {
+            let fds: Vec<BorrowedFd<'_>> = reply.file.iter().map(AsFd::as_fd).collect();
+            let head = Reply::Inet(reply.value, reply.bytes.len() as u32);
+            send_with(stream, &head, &reply.bytes, &fds)
+        }
+        Err(error) => send(stream, &Reply::Failed(error), &[]),
     }
 }
 
@@ -306,6 +359,11 @@ fn answer(
             }
         }
         Request::Netlink(ns, request) => backend.request(ns, &request).map(Reply::Bytes),
+        Request::Ethtool(ns, name, command) => backend
+            .ethtool(ns, &name, &command)
+            .map(|(bytes, value)| Reply::Ethtool(bytes, value)),
+        // Served where its bytes are received.
+        Request::Inet(..) => Err(Errno(libc::EPROTO)),
         Request::Command(command) => {
             let answer = backend.command_with(&command, fds);
             Ok(Reply::Command(answer.map(|(value, files)| {
@@ -460,6 +518,31 @@ impl Backend for Client {
 
     fn request(&self, ns: NsId, request: &[u8]) -> Result<Vec<u8>, Errno> {
         ask!(self, Request::Netlink(ns, request.to_vec()), Bytes)
+    }
+
+    fn ethtool(&self, ns: NsId, name: &[u8], command: &[u8]) -> Result<(Vec<u8>, i64), Errno> {
+        let request = Request::Ethtool(ns, name.to_vec(), command.to_vec());
+        match self.call(&request, &[])? {
+            Reply::Ethtool(bytes, value) => Ok((bytes, value)),
+            _ => Err(Errno(libc::EPROTO)),
+        }
+    }
+
+    fn inet(&self, call: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
+        let gone = |_| Errno(libc::ECONNREFUSED);
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = Request::Inet(call, bytes.len() as u32);
+        send_with(&stream, &request, bytes, &[]).map_err(gone)?;
+        match receive(&stream).map_err(gone)? {
+            Some((Reply::Failed(error), _)) => Err(error),
+            Some((Reply::Inet(value, length), fds)) => Ok(InetReply {
+                value,
+                bytes: receive_bytes(&stream, length).map_err(gone)?,
+                file: fds.into_iter().next(),
+            }),
+            Some(_) => Err(Errno(libc::EPROTO)),
+            None => Err(Errno(libc::ECONNREFUSED)),
+        }
     }
 
     fn command(&self, command: &Value) -> Result<Value, String> {

@@ -25,9 +25,12 @@ pub(crate) const WRITE_FDS: std::ops::Range<u32> = 960..992;
 /// The descriptors of attributes whose read fails (`supervisor/unreadable.rs`).
 pub(crate) const READ_FDS: std::ops::Range<u32> = 992..1020;
 /// The descriptors of netlink sockets of programs that may look for an answer without waiting for
-/// it, and of datagram stand-ins for internet sockets. Sends and receives on them stop
-/// (`supervisor/traffic.rs`).
+/// it. Sends and receives on them stop (`supervisor/traffic.rs`).
 pub(crate) const TRAFFIC_FDS: std::ops::Range<u32> = 896..960;
+/// The descriptors of datagram, raw and packet sockets, whose calls all stop (`supervisor/internet/`).
+pub(crate) const SOCKET_FDS: std::ops::Range<u32> = 512..896;
+/// Those of programs with more of them, which have raised their limit of open files.
+pub(crate) const HIGH_FDS: std::ops::Range<u32> = 16_384..81_920;
 /// A `write` of at most this many bytes to standard output stops too. A shell runs `echo 1 > FILE`
 /// as `open`, `dup2` to 1, `write`; trapping this `write` is the only way to make a refused value
 /// fail in the shell.
@@ -117,19 +120,15 @@ const NETNS: u32 = libc::CLONE_NEWNET as u32;
 const EMPTY_PATH: u32 = libc::AT_EMPTY_PATH as u32;
 /// Lengths of sockaddr_nl, sockaddr_in, sockaddr_in6.
 const SOCKADDR: &[u32] = &[12, 16, 28];
-/// Levels of socket options of the internet protocols.
-const INTERNET_LEVELS: &[u32] = &[
-    libc::IPPROTO_IP as u32,
-    libc::IPPROTO_TCP as u32,
-    libc::IPPROTO_UDP as u32,
-    libc::IPPROTO_IPV6 as u32,
-    libc::IPPROTO_ICMPV6 as u32,
-    libc::IPPROTO_RAW as u32,
-];
+/// The commands of `fcntl` that duplicate a descriptor.
+const DUPLICATE: &[u32] = &[libc::F_DUPFD as u32, libc::F_DUPFD_CLOEXEC as u32];
 const LAST_WRITE_FD: u32 = WRITE_FDS.end - 1;
 const UNREADABLE: Test = Range(0, READ_FDS.start, READ_FDS.end - 1);
 const FIRST_WRITE_FD: u32 = WRITE_FDS.start;
-const TRAFFIC: Test = Range(0, TRAFFIC_FDS.start, TRAFFIC_FDS.end - 1);
+/// [`SOCKET_FDS`] and [`TRAFFIC_FDS`], which follow each other.
+const TRAFFIC: Test = Range(0, SOCKET_FDS.start, TRAFFIC_FDS.end - 1);
+const SOCKETS: Test = Range(0, SOCKET_FDS.start, SOCKET_FDS.end - 1);
+const HIGH: Test = Range(0, HIGH_FDS.start, HIGH_FDS.end - 1);
 /// Families that would reach a network outside: INET, INET6, PACKET, VSOCK, XDP.
 const OUTSIDE: &[u32] = &[
     libc::AF_INET as u32,
@@ -144,7 +143,9 @@ const RULES: &[Rule] = &[
     // Datagrams. They come first because `tc -b` makes few other calls, and each comparison before
     // them slows it down.
     (If::Always, libc::SYS_sendmsg, &[TRAFFIC], Notify),
+    (If::NoHostNetwork, libc::SYS_sendmsg, &[HIGH], Notify),
     (If::Always, libc::SYS_recvmsg, &[TRAFFIC], Notify),
+    (If::NoHostNetwork, libc::SYS_recvmsg, &[HIGH], Notify),
     (
         If::Always,
         libc::SYS_recvmsg,
@@ -152,7 +153,9 @@ const RULES: &[Rule] = &[
         Notify,
     ),
     (If::Always, libc::SYS_sendmmsg, &[TRAFFIC], Notify),
+    (If::NoHostNetwork, libc::SYS_sendmmsg, &[HIGH], Notify),
     (If::Always, libc::SYS_recvmmsg, &[TRAFFIC], Notify),
+    (If::NoHostNetwork, libc::SYS_recvmmsg, &[HIGH], Notify),
     (
         If::Always,
         libc::SYS_recvmmsg,
@@ -161,8 +164,12 @@ const RULES: &[Rule] = &[
     ),
     // Attributes that cannot be read.
     (If::Always, libc::SYS_read, &[UNREADABLE], Notify),
+    (If::NoHostNetwork, libc::SYS_read, &[SOCKETS], Notify),
+    (If::NoHostNetwork, libc::SYS_read, &[HIGH], Notify),
     (If::Always, libc::SYS_pread64, &[UNREADABLE], Notify),
     (If::Always, libc::SYS_readv, &[UNREADABLE], Notify),
+    (If::NoHostNetwork, libc::SYS_readv, &[SOCKETS], Notify),
+    (If::NoHostNetwork, libc::SYS_readv, &[HIGH], Notify),
     // Sysctl files open for writing.
     (
         If::Always,
@@ -177,6 +184,7 @@ const RULES: &[Rule] = &[
         Notify,
     ),
     (If::Always, libc::SYS_write, &[TRAFFIC], Notify),
+    (If::NoHostNetwork, libc::SYS_write, &[HIGH], Notify),
     (
         If::Always,
         libc::SYS_writev,
@@ -184,6 +192,7 @@ const RULES: &[Rule] = &[
         Notify,
     ),
     (If::Always, libc::SYS_writev, &[TRAFFIC], Notify),
+    (If::NoHostNetwork, libc::SYS_writev, &[HIGH], Notify),
     (
         If::Always,
         libc::SYS_pwrite64,
@@ -294,8 +303,28 @@ const RULES: &[Rule] = &[
         Notify,
     ),
     (If::Always, libc::SYS_bind, &[In(2, SOCKADDR)], Notify),
+    // A sockaddr_ll, and lengths that are wrong for a socket of the stack.
+    (If::NoHostNetwork, libc::SYS_bind, &[], Notify),
     (If::Always, libc::SYS_connect, &[In(2, SOCKADDR)], Notify),
+    (If::NoHostNetwork, libc::SYS_connect, &[], Notify),
     (If::NoHostNetwork, libc::SYS_listen, &[], Notify),
+    (If::NoHostNetwork, libc::SYS_accept, &[], Notify),
+    (If::NoHostNetwork, libc::SYS_accept4, &[], Notify),
+    (If::NoHostNetwork, libc::SYS_shutdown, &[], Notify),
+    (If::NoHostNetwork, libc::SYS_dup, &[SOCKETS], Notify),
+    (If::NoHostNetwork, libc::SYS_dup, &[HIGH], Notify),
+    (
+        If::NoHostNetwork,
+        libc::SYS_fcntl,
+        &[SOCKETS, In(1, DUPLICATE)],
+        Notify,
+    ),
+    (
+        If::NoHostNetwork,
+        libc::SYS_fcntl,
+        &[HIGH, In(1, DUPLICATE)],
+        Notify,
+    ),
     (If::Always, libc::SYS_getsockname, &[], Notify),
     (If::Always, libc::SYS_getpeername, &[], Notify),
     (
@@ -304,41 +333,11 @@ const RULES: &[Rule] = &[
         &[In(1, &[libc::SOL_NETLINK as u32])],
         Notify,
     ),
-    (
-        If::NoHostNetwork,
-        libc::SYS_setsockopt,
-        &[In(1, INTERNET_LEVELS)],
-        Notify,
-    ),
-    (
-        If::NoHostNetwork,
-        libc::SYS_setsockopt,
-        &[
-            In(1, &[libc::SOL_SOCKET as u32]),
-            In(
-                2,
-                &[
-                    libc::SO_BINDTODEVICE as u32,
-                    libc::SO_BINDTOIFINDEX as u32,
-                    libc::SO_MARK as u32,
-                    libc::SO_REUSEPORT as u32,
-                    libc::SO_ZEROCOPY as u32,
-                    libc::SO_TXTIME as u32,
-                ],
-            ),
-        ],
-        Notify,
-    ),
+    (If::NoHostNetwork, libc::SYS_setsockopt, &[], Notify),
     (
         If::Always,
         libc::SYS_getsockopt,
         &[In(1, &[libc::SOL_NETLINK as u32])],
-        Notify,
-    ),
-    (
-        If::NoHostNetwork,
-        libc::SYS_getsockopt,
-        &[In(1, INTERNET_LEVELS)],
         Notify,
     ),
     (
@@ -357,6 +356,7 @@ const RULES: &[Rule] = &[
         ],
         Notify,
     ),
+    (If::NoHostNetwork, libc::SYS_getsockopt, &[], Notify),
     (
         If::Always,
         libc::SYS_recvfrom,
@@ -365,11 +365,19 @@ const RULES: &[Rule] = &[
     ),
     (If::Always, libc::SYS_recvfrom, &[NotNull(4)], Notify),
     (If::Always, libc::SYS_recvfrom, &[TRAFFIC], Notify),
+    (If::NoHostNetwork, libc::SYS_recvfrom, &[HIGH], Notify),
     (If::Always, libc::SYS_sendto, &[TRAFFIC], Notify),
+    (If::NoHostNetwork, libc::SYS_sendto, &[HIGH], Notify),
     (
         If::NoHostNetwork,
-        libc::SYS_sendto,
-        &[In(5, &[16, 28])],
+        libc::SYS_ioctl,
+        &[SOCKETS, In(1, &[libc::FIONREAD as u32])],
+        Notify,
+    ),
+    (
+        If::NoHostNetwork,
+        libc::SYS_ioctl,
+        &[HIGH, In(1, &[libc::FIONREAD as u32])],
         Notify,
     ),
     // SIOC*: routes (0x890b..), interfaces (0x8910..), wireless (0x8b..).

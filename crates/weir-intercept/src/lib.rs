@@ -45,6 +45,7 @@
 
 mod backend;
 pub mod control;
+pub mod datagram;
 mod filter;
 mod launcher;
 mod look;
@@ -59,8 +60,8 @@ pub mod transport;
 pub mod waits;
 
 pub use backend::{
-    Backend, Errno, Node, NsId, PendingWriter, SocketGrant, SocketId, SocketOption, SocketRequest,
-    StackInfo, Tree,
+    Backend, Errno, InetCall, InetReply, Node, NsId, PendingWriter, SocketGrant, SocketId,
+    SocketOption, SocketRequest, StackInfo, Tree,
 };
 pub use launcher::{ACTIVE_VARIABLE, Child, EXIT_SETUP, Exit, LaunchError, Launcher, Mode};
 pub use runtime::Runtime;

@@ -11,6 +11,7 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Returns the calling thread's errno.
 pub(crate) fn errno() -> Errno {
@@ -153,12 +154,6 @@ pub(crate) fn socket_pair(kind: i32) -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((owned(fds[0])?, owned(fds[1])?))
 }
 
-/// Creates an unconnected AF_UNIX socket of this type (flags included), close-on-exec.
-pub(crate) fn unix_socket(kind: i32) -> Result<OwnedFd, Errno> {
-    // SAFETY: no pointers.
-    owned(unsafe { libc::socket(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0) })
-}
-
 /// Binds an AF_UNIX socket to an abstract name (its first byte is the NUL).
 pub(crate) fn bind_abstract(fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     // SAFETY: all-zero is a valid sockaddr_un.
@@ -197,6 +192,29 @@ pub(crate) fn set_socket_option(
         )
     })?;
     Ok(())
+}
+
+/// Returns the time of `SO_RCVTIMEO` or `SO_SNDTIMEO`; `None` means no limit.
+pub(crate) fn time_option(fd: BorrowedFd<'_>, option: i32) -> Result<Option<Duration>, Errno> {
+    let mut time = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
+    let mut length = size_of::<libc::timeval>() as u32;
+    // SAFETY: `time` and `length` outlive the call and `length` is its size.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            std::ptr::from_mut(&mut time).cast(),
+            &mut length,
+        )
+    })?;
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let micros = u64::try_from(time.tv_usec).unwrap_or(0);
+    let time = Duration::from_secs(seconds) + Duration::from_micros(micros);
+    Ok((!time.is_zero()).then_some(time))
 }
 
 /// Returns the peer's user id (`SO_PEERCRED`).
@@ -343,6 +361,13 @@ pub(crate) fn packet_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((read, write))
 }
 
+/// Returns whether the open file does not block (`O_NONBLOCK`).
+pub(crate) fn is_nonblocking(fd: BorrowedFd<'_>) -> bool {
+    // SAFETY: no pointers.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_NONBLOCK != 0
+}
+
 /// Makes a descriptor non-blocking.
 pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: no pointers.
@@ -452,11 +477,18 @@ pub(crate) fn pidfd_getfd(process: BorrowedFd<'_>, fd: i32) -> Result<OwnedFd, E
 /// Polls descriptors for input and returns the `revents` of each. A timeout of `None` waits without
 /// limit.
 pub(crate) fn poll_in(fds: &[BorrowedFd<'_>], timeout_ms: Option<i32>) -> Result<Vec<i16>, Errno> {
+    poll(fds.iter().map(|fd| (*fd, libc::POLLIN)), timeout_ms)
+}
+
+/// Polls descriptors for events of their own, as [`poll_in`] does.
+pub(crate) fn poll<'a>(
+    fds: impl Iterator<Item = (BorrowedFd<'a>, i16)>,
+    timeout_ms: Option<i32>,
+) -> Result<Vec<i16>, Errno> {
     let mut set: Vec<libc::pollfd> = fds
-        .iter()
-        .map(|fd| libc::pollfd {
+        .map(|(fd, events)| libc::pollfd {
             fd: fd.as_raw_fd(),
-            events: libc::POLLIN,
+            events,
             revents: 0,
         })
         .collect();

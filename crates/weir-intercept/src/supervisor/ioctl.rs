@@ -126,8 +126,8 @@ impl Supervisor {
             return self.interface_list(call, ns, address);
         }
         let ipv6 = self
-            .stand_in_of(call)
-            .is_some_and(|stand_in| stand_in.family == libc::AF_INET6);
+            .inet_of(call)
+            .is_some_and(|socket| socket.family == libc::AF_INET6);
         match request {
             ADDRT | DELRT if ipv6 => {
                 let entry = sys::read_array(call.tid, address)?;
@@ -314,11 +314,6 @@ impl Supervisor {
             Ok(())
         })?;
         found.ok_or(Errno(libc::ENODEV))
-    }
-
-    /// Returns the index of the device with this name.
-    pub(super) fn device_named(&self, ns: NsId, name: &[u8]) -> Result<i32, Errno> {
-        Ok(self.link(ns, Key::Name(name))?.index)
     }
 
     /// Checks that a device with this index exists.

@@ -2,7 +2,7 @@
 //! The supervisor of one launch: a thread that answers the system calls that the filter stops.
 //!
 //! Each family of calls has one file: [`socket`] (netlink sockets; [`refuse`]), [`internet`]
-//! (sockets that would reach an outside network), [`traffic`] (sends and receives whose answer must
+//! (internet, raw and packet sockets; [`parked`]: their calls that wait), [`traffic`] (sends and receives whose answer must
 //! be available at once), [`namespace`] (unshare, setns, mounts of namespace files, lifetime of
 //! namespaces), [`nsfs`] (`statfs` and ioctls of namespace files), [`path`] (resolution of path
 //! arguments), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`),
@@ -19,6 +19,7 @@ mod ioctl;
 mod namespace;
 pub(crate) mod nsfs;
 mod option;
+mod parked;
 mod path;
 mod refuse;
 mod served;
@@ -85,6 +86,10 @@ pub(crate) struct Supervisor {
     refused: refuse::Refused,
     writers: served::Writers,
     unreadable: unreadable::Unreadable,
+    /// The calls on internet sockets that wait.
+    calls: parked::Calls,
+    /// The buffer of a datagram.
+    packet: Vec<u8>,
     held: BTreeMap<NsId, namespace::Held>,
     /// Processes that asked for a user namespace and were answered without one.
     pretended_users: BTreeSet<u32>,
@@ -122,6 +127,8 @@ impl Supervisor {
             refused: refuse::Refused::default(),
             writers: served::Writers::default(),
             unreadable: unreadable::Unreadable::default(),
+            calls: parked::Calls::default(),
+            packet: Vec::new(),
             held: BTreeMap::new(),
             pretended_users: BTreeSet::new(),
             ended: BTreeSet::new(),
@@ -153,6 +160,7 @@ impl Supervisor {
                 .collect();
             let refused = fds.len();
             fds.extend(self.refused.fds());
+            let parked = fds.len();
             let lingering = self.held.values().any(|held| held.lingering);
             if !lingering {
                 last_look = Instant::now();
@@ -163,10 +171,19 @@ impl Supervisor {
                 .then_some(LINGER_MS)
                 .into_iter()
                 .chain(sweep_ms)
+                .chain(
+                    self.calls
+                        .interval()
+                        .map(|interval| interval.as_millis() as i32),
+                )
                 .min();
-            let Ok(events) = sys::poll_in(&fds, timeout) else {
+            let fds = fds.into_iter().map(|fd| (fd, libc::POLLIN));
+            let Ok(events) = sys::poll(fds.chain(self.calls.fds()), timeout) else {
                 break;
             };
+            if events.len() > parked {
+                self.resume(&events[parked..]);
+            }
             if events[0] & libc::POLLIN != 0 {
                 // ENOENT: the caller was killed in between.
                 if let Ok(call) = self.listener.receive() {
@@ -179,7 +196,7 @@ impl Supervisor {
             if events[1] != 0 {
                 break;
             }
-            if events[refused..].iter().any(|&event| event != 0) {
+            if events[refused..parked].iter().any(|&event| event != 0) {
                 self.refused.serve();
             }
             if let (Some(waits), Some((bell, _))) = (&waits, &of_waits) {
@@ -217,6 +234,7 @@ impl Supervisor {
             libc::SYS_sendmsg | libc::SYS_sendmmsg => self.send(call),
             libc::SYS_write | libc::SYS_writev if traffic::is_traffic(call) => self.send(call),
             libc::SYS_recvmsg | libc::SYS_recvmmsg => self.receive(call),
+            libc::SYS_read | libc::SYS_readv if traffic::is_traffic(call) => self.receive(call),
             libc::SYS_write => self.write(call, call.args[1], call.args[2]),
             libc::SYS_pwrite64 => self.write(call, call.args[1], call.args[2]),
             libc::SYS_writev => self.writev(call),
@@ -291,6 +309,9 @@ impl Supervisor {
             libc::SYS_bind => self.bind(call),
             libc::SYS_listen => self.listen(call),
             libc::SYS_connect => self.connect(call),
+            libc::SYS_accept | libc::SYS_accept4 => self.accept(call),
+            libc::SYS_shutdown => self.shutdown(call),
+            libc::SYS_dup | libc::SYS_fcntl => self.duplicate_socket(call),
             libc::SYS_getsockname => self.socket_name(call),
             libc::SYS_getpeername => self.peer_name(call),
             libc::SYS_setsockopt => self.set_option(call),
@@ -299,6 +320,12 @@ impl Supervisor {
             libc::SYS_sendto => self.send(call),
             libc::SYS_ioctl if nsfs::REQUESTS.contains(&(call.args[1] as u32)) => {
                 self.namespace_ioctl(call)
+            }
+            libc::SYS_ioctl if call.args[1] as u32 == libc::FIONREAD as u32 => {
+                match self.inet_of(call) {
+                    Some(_) => self.next_length(call),
+                    None => Ok(Answer::Continue),
+                }
             }
             libc::SYS_ioctl => self.ioctl(call),
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sockets: netlink sockets that lead to the stack, and sockets that would reach an outside
-//! network.
+//! Netlink sockets, which lead to the stack.
 //!
 //! `socket(AF_NETLINK, _, NETLINK_ROUTE)`, `NETLINK_GENERIC`, `NETLINK_NETFILTER` or `NETLINK_SOCK_DIAG`, and the protocol of
 //! [`refuse`], returns one end of a `SOCK_SEQPACKET` pair ([`crate::transport`]). From then on the
@@ -16,13 +15,13 @@
 //! | sends and receives of programs that may not wait for the answer | continue or return once the stack has answered ([`super::traffic`]) |
 //!
 //! Other netlink protocols do not exist (`EPROTONOSUPPORT`). Sockets of the internet families and
-//! of others that would reach an outside network are in [`super::internet`].
+//! packet sockets are in [`super::internet`].
 //!
 //! Not served: `NETLINK_RX_RING`, `NETLINK_TX_RING` (removed from Linux).
-use super::internet::StandIn;
+use super::internet::InetSocket;
 use super::option::{KIND_MASK, write_option};
 use super::{FileKey, Handled, Supervisor, own_key, refuse, traffic};
-use crate::backend::{Errno, SocketId, SocketOption, SocketRequest};
+use crate::backend::{Errno, InetCall, SocketId, SocketOption, SocketRequest};
 use crate::filter::TRAFFIC_FDS;
 use crate::seccomp::{Answer, Call};
 use crate::sys;
@@ -59,8 +58,8 @@ pub(super) struct NetlinkSocket {
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     pub(super) netlink: BTreeMap<FileKey, NetlinkSocket>,
-    /// The stand-ins of internet sockets.
-    pub(super) stand_ins: BTreeMap<FileKey, StandIn>,
+    /// Internet, raw and packet sockets.
+    pub(super) inet: BTreeMap<FileKey, InetSocket>,
     prune_at: usize,
 }
 
@@ -76,7 +75,7 @@ impl Supervisor {
                 self.netlink_socket(call, kind, protocol)
             }
             libc::AF_NETLINK => Err(Errno(libc::EPROTONOSUPPORT)),
-            _ => self.outside_socket(call),
+            _ => self.inet_socket(call),
         }
     }
 
@@ -163,7 +162,7 @@ impl Supervisor {
         self.hand_out_for_traffic(call, &client, kind)
     }
 
-    fn say_if_gone(&mut self, call: &Call, error: Errno) {
+    pub(super) fn say_if_gone(&mut self, call: &Call, error: Errno) {
         if error.0 == libc::ECONNREFUSED {
             let directory = self.setup.stack.directory.display().to_string();
             self.say_once(
@@ -192,8 +191,8 @@ impl Supervisor {
     }
 
     pub(super) fn bind(&mut self, call: &Call) -> Handled {
-        if let Some(stand_in) = self.stand_in_of(call) {
-            return self.bind_stand_in(call, stand_in);
+        if let Some(socket) = self.inet_of(call) {
+            return self.inet_bind(call, socket);
         }
         let backend = self.backend.clone();
         let Some(socket) = self.netlink(call) else {
@@ -216,8 +215,8 @@ impl Supervisor {
     }
 
     pub(super) fn connect(&mut self, call: &Call) -> Handled {
-        if self.stand_in_of(call).is_some() {
-            return self.connect_stand_in(call);
+        if let Some(socket) = self.inet_of(call) {
+            return self.inet_connect(call, socket);
         }
         if self.netlink(call).is_none() {
             return Ok(Answer::Continue);
@@ -239,29 +238,26 @@ impl Supervisor {
             let portid = socket.portid;
             return write_address(call, &netlink_address(portid, mask));
         }
-        if let Some(StandIn { family, .. }) = self.stand_in_of(call) {
-            let length = if family == libc::AF_INET { 16 } else { 28 };
-            let mut address = vec![0; length];
-            address[..2].copy_from_slice(&(family as u16).to_ne_bytes());
-            return write_address(call, &address);
+        match self.inet_of(call) {
+            Some(socket) => self.inet_name(call, InetCall::LocalAddress(socket.id)),
+            None => Ok(Answer::Continue),
         }
-        Ok(Answer::Continue)
     }
 
     pub(super) fn peer_name(&mut self, call: &Call) -> Handled {
         if self.netlink(call).is_some() {
             return write_address(call, &netlink_address(0, 0));
         }
-        if self.stand_in_of(call).is_some() {
-            return Err(Errno(libc::ENOTCONN));
+        match self.inet_of(call) {
+            Some(socket) => self.inet_name(call, InetCall::PeerAddress(socket.id)),
+            None => Ok(Answer::Continue),
         }
-        Ok(Answer::Continue)
     }
 
     pub(super) fn set_option(&mut self, call: &Call) -> Handled {
         if call.int(1) != libc::SOL_NETLINK {
-            return match self.stand_in_of(call) {
-                Some(_) => self.set_stand_in_option(call),
+            return match self.inet_of(call) {
+                Some(socket) => self.set_inet_option(call, socket),
                 None => Ok(Answer::Continue),
             };
         }
@@ -310,9 +306,9 @@ impl Supervisor {
     pub(super) fn get_option(&mut self, call: &Call) -> Handled {
         let (level, number) = (call.int(1), call.int(2));
         if level != libc::SOL_NETLINK
-            && let Some(stand_in) = self.stand_in_of(call)
+            && let Some(socket) = self.inet_of(call)
         {
-            return self.stand_in_option(call, stand_in);
+            return self.inet_option(call, socket);
         }
         let Some(socket) = self.netlink(call) else {
             return Ok(Answer::Continue);
@@ -324,7 +320,8 @@ impl Supervisor {
             let value = match number {
                 libc::SO_TYPE => socket.kind,
                 libc::SO_DOMAIN => libc::AF_NETLINK,
-                _ => socket.protocol,
+                libc::SO_PROTOCOL => socket.protocol,
+                _ => return Ok(Answer::Continue),
             };
             return write_option(call, value);
         }
@@ -359,7 +356,7 @@ impl Supervisor {
 
     pub(super) fn receive_from(&mut self, call: &Call) -> Handled {
         let Some(id) = self.netlink(call).map(|socket| socket.id) else {
-            return Ok(Answer::Continue);
+            return self.inet_receive(call);
         };
         if traffic::is_traffic(call) || call.int(3) & libc::MSG_DONTWAIT != 0 {
             self.settle(id);
@@ -412,7 +409,7 @@ fn read_address(call: &Call) -> Result<(u16, u32, u32), Errno> {
 
 /// Answers `getsockname` or `getpeername`: writes the address as far as it fits, and its full
 /// length.
-fn write_address(call: &Call, address: &[u8]) -> Handled {
+pub(super) fn write_address(call: &Call, address: &[u8]) -> Handled {
     let room = i32::from_ne_bytes(sys::read_array(call.tid, call.args[2])?);
     let room = usize::try_from(room).map_err(|_| Errno(libc::EINVAL))?;
     sys::write_memory(call.tid, call.args[1], &address[..address.len().min(room)])?;

@@ -17,15 +17,14 @@
 //! programs once these numbers are taken or above the limit of open files. On a lowest-number
 //! socket only calls with `MSG_DONTWAIT` stop.
 //!
-//! Datagram stand-ins of internet sockets ([`super::internet`]) get such numbers too, so that
-//! `sendmsg` on one is refused like `sendto`.
+//! Datagram sockets of the internet families ([`super::internet`]) get numbers of their own, at which everything stops.
 //!
 //! Not served: duplicates of a socket (`dup`) at other numbers; `read` beyond the capacity of a
 //! socket's buffer.
 use super::internet::NO_NETFILTER;
 use super::{Handled, Supervisor};
 use crate::backend::{Errno, SocketId};
-use crate::filter::TRAFFIC_FDS;
+use crate::filter::{HIGH_FDS, SOCKET_FDS, TRAFFIC_FDS};
 use crate::seccomp::{Answer, Call};
 use crate::sys;
 use crate::transport::MAX_REQUEST;
@@ -41,9 +40,12 @@ const MSGHDR: usize = 56;
 /// The maximum number of parts of one datagram that are read here.
 const MAX_PARTS: u64 = 1024;
 
-/// Returns whether a call names a descriptor of [`TRAFFIC_FDS`].
+/// Returns whether a call names a descriptor whose traffic stops.
 pub(super) fn is_traffic(call: &Call) -> bool {
-    TRAFFIC_FDS.contains(&(call.args[0] as u32))
+    let fd = call.args[0] as u32;
+    [TRAFFIC_FDS, SOCKET_FDS, HIGH_FDS]
+        .iter()
+        .any(|range| range.contains(&fd))
 }
 
 impl Supervisor {
@@ -64,11 +66,11 @@ impl Supervisor {
 
     /// Serves a send.
     pub(super) fn send(&mut self, call: &Call) -> Handled {
-        if self.stand_in_of(call).is_some() {
-            return Err(self.unreachable(call));
-        }
         let Some((id, protocol)) = self.netlink(call).map(|s| (s.id, s.protocol)) else {
-            return Ok(Answer::Continue);
+            return match self.inet_of(call) {
+                Some(socket) if !socket.is_stream() => self.send_datagram(call, socket),
+                _ => Ok(Answer::Continue),
+            };
         };
         // If the datagram cannot be read or sent here, the kernel sends it or reports the error.
         let Ok(datagram) = datagram(call) else {
@@ -130,10 +132,19 @@ impl Supervisor {
     /// Serves a receive without an address argument ([`receive_from`](Self::receive_from) serves
     /// the others).
     pub(super) fn receive(&mut self, call: &Call) -> Handled {
-        if let Some(id) = self.netlink(call).map(|socket| socket.id) {
-            self.settle(id);
+        match self.netlink(call).map(|socket| socket.id) {
+            Some(id) => self.settle(id),
+            None => return self.inet_receive(call),
         }
         Ok(Answer::Continue)
+    }
+
+    /// Serves a receive on a socket that is not a netlink socket.
+    pub(super) fn inet_receive(&mut self, call: &Call) -> Handled {
+        match self.inet_of(call) {
+            Some(socket) if !socket.is_stream() => self.receive_datagram(call, socket),
+            _ => Ok(Answer::Continue),
+        }
     }
 }
 

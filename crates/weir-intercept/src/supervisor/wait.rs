@@ -95,7 +95,8 @@ impl Supervisor {
         if waits.sweep() {
             return None;
         }
-        let trapped = waits.threads();
+        let mut trapped = waits.threads();
+        trapped.extend(self.calls.threads());
         let first = look::below(self.setup.keeper)?;
         // Between the program's end and the moment at which the owner has seen it, nothing moves: what is left in the
         // background has other goals.

@@ -4,14 +4,16 @@
 //! It creates, lists, changes, moves and deletes links, and its sysctls hold integers. All other
 //! dumps are empty and all other requests succeed. It has one thread per connection. It tests only
 //! the interception; the answers of the real stack are tested with the real stack.
+mod inet;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use weir_intercept::task::Tasks;
 use weir_intercept::transport::{Connection, PendingWrites, Received};
 use weir_intercept::{
-    Backend, Errno, Node, NsId, PendingWriter, Runtime, SocketGrant, SocketId, SocketOption,
-    SocketRequest, StackInfo, Tree,
+    Backend, Errno, InetCall, InetReply, Node, NsId, PendingWriter, Runtime, SocketGrant, SocketId,
+    SocketOption, SocketRequest, StackInfo, Tree,
 };
 use weir_netlink::{self as nl, AckOptions, Error, IfInfoMsg, RtGenMsg, Writer, ifla, nlm, rtm};
 
@@ -57,6 +59,7 @@ pub struct StandIn {
     pub runtime: Runtime,
     state: Mutex<State>,
     pending: PendingWrites,
+    inet: inet::Inet,
 }
 
 const SYSCTLS: [&str; 4] = [
@@ -72,6 +75,7 @@ impl StandIn {
             runtime: Runtime::create(None).unwrap(),
             state: Mutex::default(),
             pending: PendingWrites::default(),
+            inet: inet::Inet::default(),
         });
         stack.state.lock().unwrap().tasks = Some(Tasks::new(&stack.runtime));
         stack.create_namespace().unwrap();
@@ -312,6 +316,10 @@ impl Backend for Shared {
             directory: self.0.runtime.path().to_path_buf(),
             initial: NsId(0),
         }
+    }
+
+    fn inet(&self, call: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
+        self.0.inet.serve(call, bytes)
     }
 
     fn open_socket(

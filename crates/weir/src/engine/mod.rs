@@ -6,6 +6,7 @@
 pub mod capture;
 mod command;
 mod files;
+mod inet;
 pub mod inject;
 mod modules;
 pub mod names;
@@ -28,8 +29,8 @@ use serde_json::Value;
 use weir_intercept::task::Tasks;
 use weir_intercept::transport::{self, PendingWrites, Placement};
 use weir_intercept::{
-    Backend, Errno, Node, NsId, PendingWriter, Runtime, SocketGrant, SocketId, SocketOption,
-    SocketRequest, StackInfo, Tree,
+    Backend, Errno, InetCall, InetReply, Node, NsId, PendingWriter, Runtime, SocketGrant, SocketId,
+    SocketOption, SocketRequest, StackInfo, Tree,
 };
 use weir_stack::connection::{Connection, NoPeer, Peer};
 use weir_stack::{Cpu, Namespace, Protocol, Stack};
@@ -82,6 +83,8 @@ pub struct Engine {
     placement: Placement,
     pending: PendingWrites,
     sockets: Mutex<BTreeMap<u64, Arc<Socket>>>,
+    /// Internet, raw and packet sockets.
+    inet: inet::Inet,
     /// The namespaces of threads.
     tasks: Mutex<Tasks>,
     /// The namespaces that launches hold.
@@ -149,6 +152,7 @@ impl Engine {
             placement: Placement::new(),
             pending: PendingWrites::default(),
             sockets: Mutex::default(),
+            inet: inet::Inet::default(),
             tasks: Mutex::new(Tasks::new(&runtime)),
             runtime: Arc::new(runtime),
             holds: Mutex::default(),
@@ -297,7 +301,8 @@ impl Engine {
         let held = lock(&self.holds).iter().any(|(_, held)| *held == ns.0);
         let open = lock(&self.sockets)
             .values()
-            .any(|socket| socket.namespace() == to_stack(ns));
+            .any(|socket| socket.namespace() == to_stack(ns))
+            || self.has_inet_sockets(to_stack(ns));
         if !held && !open && !self.runtime.is_named(ns) {
             self.stack.remove_namespace(to_stack(ns));
             self.runtime.remove_namespace(ns);
@@ -492,6 +497,10 @@ impl Backend for Engine {
             answer.extend(datagram);
         }
         Ok(answer)
+    }
+
+    fn inet(&self, call: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
+        self.serve_inet(call, bytes)
     }
 
     fn ethtool(&self, ns: NsId, name: &[u8], command: &[u8]) -> Result<(Vec<u8>, i64), Errno> {

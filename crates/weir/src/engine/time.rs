@@ -260,7 +260,7 @@ impl Engine {
             tv_nsec: 0,
         };
         // A closed socket is readable until its thread has noticed.
-        (poll(&mut fds, Some(&now)) == Ok(0)).then_some(begun)
+        (poll(&mut fds, Some(&now)) == Ok(0) && !self.inet_is_busy()).then_some(begun)
     }
 
     fn is_interrupted(&self) -> bool {

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Datagrams of internet sockets on their way from the stack to a client.
+//!
+//! A client's datagram socket is one end of a `SOCK_SEQPACKET` pair. The stack writes one packet per datagram: a head of
+//! [`HEAD`] bytes, the sender's address, the control messages, the data. The supervisor takes the packet when the client
+//! calls `recvmsg`, and writes its parts where the call wants them.
+
+/// The length of the head in bytes.
+pub const HEAD: usize = 20;
+/// The flag of a packet without a datagram: it makes the descriptor readable because an error is pending or the error
+/// queue is not empty.
+pub const WAKE: u32 = 1 << 31;
+
+/// A datagram of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// The sender's address: a `sockaddr`.
+    pub from: &'a [u8],
+    /// The control messages.
+    pub control: &'a [u8],
+    /// The data.
+    pub data: &'a [u8],
+    /// The length of the datagram that was sent, in bytes; more than the data if they were cut.
+    pub length: u32,
+    /// Flags for `msg_flags`, and [`WAKE`].
+    pub flags: u32,
+}
+
+impl<'a> Datagram<'a> {
+    /// Returns the head of the packet.
+    pub fn head(&self) -> [u8; HEAD] {
+        let mut head = [0; HEAD];
+        let words = [
+            self.from.len() as u32,
+            self.control.len() as u32,
+            self.data.len() as u32,
+            self.length,
+            self.flags,
+        ];
+        for (place, word) in head.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        head
+    }
+
+    /// Returns the whole packet.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        [&self.head(), self.from, self.control, self.data].concat()
+    }
+
+    /// Reads a packet. Returns `None` if its lengths are wrong.
+    pub fn parse(packet: &'a [u8]) -> Option<Self> {
+        let (head, rest) = packet.split_first_chunk::<HEAD>()?;
+        let word = |at: usize| {
+            let mut bytes = [0; 4];
+            bytes.copy_from_slice(&head[at * 4..at * 4 + 4]);
+            u32::from_ne_bytes(bytes)
+        };
+        let (from, rest) = rest.split_at_checked(word(0) as usize)?;
+        let (control, data) = rest.split_at_checked(word(1) as usize)?;
+        (data.len() == word(2) as usize).then_some(Self {
+            from,
+            control,
+            data,
+            length: word(3),
+            flags: word(4),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_read_as_it_was_written() {
+        let datagram = Datagram {
+            from: &[2, 0, 0, 53, 10, 0, 0, 1],
+            control: &[1; 24],
+            data: b"data",
+            length: 9,
+            flags: 0x20,
+        };
+        let bytes = datagram.to_bytes();
+        assert_eq!(Datagram::parse(&bytes), Some(datagram));
+        for end in 0..bytes.len() {
+            assert_eq!(Datagram::parse(&bytes[..end]), None, "{end}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sends and receives on datagram, raw and packet sockets.
+use super::super::parked::Waiting;
+use super::message::{MMSGHDR, MSGHDR, Place};
+use super::{Handled, InetSocket, Supervisor};
+use crate::backend::{Errno, InetCall};
+use crate::datagram::{Datagram, HEAD, WAKE};
+use crate::seccomp::{Answer, Call};
+use crate::sys;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The longest packet of the pair: a datagram of 64 KiB (or a jumbo frame), its address and control messages.
+const MAX_PACKET: usize = 512 << 10;
+/// The most messages of one `sendmmsg` or `recvmmsg` (`UIO_MAXIOV`).
+const MAX_MESSAGES: u64 = 1024;
+
+impl Supervisor {
+    /// Serves a send.
+    pub(in super::super) fn send_datagram(&mut self, call: &Call, socket: InetSocket) -> Handled {
+        match call.number {
+            libc::SYS_sendmmsg => {
+                let count = call.args[2].min(MAX_MESSAGES);
+                let mut sent = 0;
+                while sent < count {
+                    let header = call.args[1] + sent * MMSGHDR;
+                    let done = Place::at(call.tid, header)
+                        .and_then(|place| self.send_one(call, socket, &place, call.int(3)));
+                    match done {
+                        Ok(length) => {
+                            let length = (length as u32).to_ne_bytes();
+                            sys::write_memory(call.tid, header + MSGHDR as u64, &length)?;
+                        }
+                        Err(error) if sent == 0 => return Err(error),
+                        Err(_) => break,
+                    }
+                    sent += 1;
+                }
+                Ok(Answer::Value(sent as i64))
+            }
+            libc::SYS_sendmsg => {
+                let place = Place::at(call.tid, call.args[1])?;
+                self.send_one(call, socket, &place, call.int(2))
+                    .map(Answer::Value)
+            }
+            libc::SYS_sendto => self
+                .send_one(call, socket, &Place::of_sendto(call), call.int(3))
+                .map(Answer::Value),
+            _ => {
+                let place = Place::of_transfer(call)?;
+                self.send_one(call, socket, &place, 0).map(Answer::Value)
+            }
+        }
+    }
+
+    fn send_one(
+        &mut self,
+        call: &Call,
+        socket: InetSocket,
+        place: &Place,
+        flags: i32,
+    ) -> Result<i64, Errno> {
+        let (bytes, to, control) = place.outgoing(call.tid)?;
+        self.still_waiting(call)?;
+        let request = InetCall::Send {
+            socket: socket.id,
+            flags,
+            to,
+            control,
+        };
+        Ok(self.inet(call, request, &bytes)?.value)
+    }
+
+    /// Serves a receive.
+    pub(in super::super) fn receive_datagram(
+        &mut self,
+        call: &Call,
+        socket: InetSocket,
+    ) -> Handled {
+        let file = self.duplicate(call)?;
+        let flags = match call.number {
+            libc::SYS_recvfrom | libc::SYS_recvmmsg => call.int(3),
+            libc::SYS_recvmsg => call.int(2),
+            _ => 0,
+        };
+        let done = if flags & libc::MSG_ERRQUEUE != 0 {
+            self.receive_error(call, socket, flags)
+        } else if call.number == libc::SYS_recvmmsg {
+            self.receive_several(call, socket, file.as_fd(), flags)
+        } else {
+            let place = match call.number {
+                libc::SYS_recvfrom => Place::of_recvfrom(call)?,
+                libc::SYS_recvmsg => Place::at(call.tid, call.args[1])?,
+                _ => Place::of_transfer(call)?,
+            };
+            self.receive_one(call, socket, file.as_fd(), &place, flags)
+        };
+        match done {
+            Ok(value) => Ok(Answer::Value(value as i64)),
+            Err(Errno(libc::EAGAIN))
+                if flags & (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) == 0
+                    && !sys::is_nonblocking(file.as_fd()) =>
+            {
+                self.park(call, file, Waiting::Datagram)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the next datagram from the pair.
+    fn receive_one(
+        &mut self,
+        call: &Call,
+        socket: InetSocket,
+        file: BorrowedFd<'_>,
+        place: &Place,
+        flags: i32,
+    ) -> Result<u64, Errno> {
+        let peek = flags & libc::MSG_PEEK;
+        loop {
+            // Data beyond the caller's room are cut here; the head says how many there were.
+            let mut packet = std::mem::take(&mut self.packet);
+            packet.resize(MAX_PACKET, 0);
+            let n = sys::receive(file, &mut packet, libc::MSG_DONTWAIT | peek);
+            let taken = match n {
+                // Only the stack's end of a socket that is gone reads as end of file.
+                Ok(n) if n < HEAD => Ok(Some(0)),
+                Ok(n) => match Datagram::parse(&packet[..n]) {
+                    Some(datagram) if datagram.flags & WAKE == 0 => {
+                        place.deliver(call.tid, &datagram, flags).map(Some)
+                    }
+                    _ => Ok(None),
+                },
+                Err(error) => Err(error),
+            };
+            self.packet = packet;
+            match taken {
+                Ok(Some(length)) => return Ok(length),
+                Ok(None) => {
+                    if peek != 0 {
+                        let _ = sys::receive(file, &mut [], libc::MSG_DONTWAIT);
+                    }
+                    let error = InetCall::Option(socket.id, libc::SOL_SOCKET, libc::SO_ERROR);
+                    let error = self.inet(call, error, &[0; 4])?.bytes;
+                    match error.first_chunk().map(|error| i32::from_ne_bytes(*error)) {
+                        None | Some(0) => {}
+                        Some(error) => return Err(Errno(error)),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Serves `recvmmsg`: waits for one datagram, and takes those that follow it.
+    fn receive_several(
+        &mut self,
+        call: &Call,
+        socket: InetSocket,
+        file: BorrowedFd<'_>,
+        flags: i32,
+    ) -> Result<u64, Errno> {
+        let count = call.args[2].min(MAX_MESSAGES);
+        let mut received = 0;
+        while received < count {
+            let header = call.args[1] + received * MMSGHDR;
+            let done = Place::at(call.tid, header)
+                .and_then(|place| self.receive_one(call, socket, file, &place, flags));
+            match done {
+                Ok(length) => {
+                    let length = (length as u32).to_ne_bytes();
+                    sys::write_memory(call.tid, header + MSGHDR as u64, &length)?;
+                }
+                Err(error) if received == 0 => return Err(error),
+                Err(_) => break,
+            }
+            received += 1;
+        }
+        Ok(received)
+    }
+
+    fn receive_error(&mut self, call: &Call, socket: InetSocket, flags: i32) -> Result<u64, Errno> {
+        let header = match call.number {
+            libc::SYS_recvmsg | libc::SYS_recvmmsg => call.args[1],
+            _ => return Err(Errno(libc::EAGAIN)),
+        };
+        let place = Place::at(call.tid, header)?;
+        let packet = self
+            .inet(call, InetCall::ReceiveError(socket.id), &[])?
+            .bytes;
+        let datagram = Datagram::parse(&packet).ok_or(Errno(libc::EPROTO))?;
+        let length = place.deliver(call.tid, &datagram, flags)?;
+        if call.number == libc::SYS_recvmsg {
+            return Ok(length);
+        }
+        let length = (length as u32).to_ne_bytes();
+        sys::write_memory(call.tid, header + MSGHDR as u64, &length)?;
+        Ok(1)
+    }
+
+    /// Serves `ioctl(FIONREAD)`: the length of the next datagram.
+    pub(in super::super) fn next_length(&mut self, call: &Call) -> Handled {
+        let file: OwnedFd = self.duplicate(call)?;
+        let mut head = [0; HEAD];
+        let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
+        let length = match sys::receive(file.as_fd(), &mut head, flags) {
+            Ok(HEAD) => u32::from_ne_bytes([head[8], head[9], head[10], head[11]]),
+            _ => 0,
+        };
+        sys::write_memory(call.tid, call.args[2], &length.to_ne_bytes())?;
+        Ok(Answer::Value(0))
+    }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `struct msghdr` of a client.
+use super::MAX_ADDRESS;
+use crate::backend::Errno;
+use crate::datagram::Datagram;
+use crate::seccomp::Call;
+use crate::sys;
+
+/// The size of a struct msghdr.
+pub(super) const MSGHDR: usize = 56;
+/// The size of a struct mmsghdr: a msghdr, the length of the message, padding.
+pub(super) const MMSGHDR: u64 = 64;
+/// The offsets of fields that a receive changes.
+const NAMELEN: u64 = 8;
+const CONTROLLEN: u64 = 40;
+const FLAGS: u64 = 48;
+/// The largest number of parts (`UIO_MAXIOV`).
+const MAX_PARTS: u64 = 1024;
+/// The most data of one datagram that are copied, in bytes.
+const MAX_DATA: usize = 1 << 20;
+/// The most control data of one datagram, in bytes.
+const MAX_CONTROL: usize = 1 << 16;
+
+/// A message of a client: where its parts are.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    /// The msghdr itself, if there is one.
+    header: Option<u64>,
+    name: u64,
+    name_length: i32,
+    /// Where the length of the name is written back, if not into the msghdr.
+    name_length_at: Option<u64>,
+    parts: Vec<(u64, u64)>,
+    control: u64,
+    control_length: u64,
+}
+
+/// Returns a word of a structure of words.
+fn word(bytes: &[u8], number: usize) -> u64 {
+    let at = number * 8;
+    let word = bytes.get(at..at + 8).and_then(|word| word.first_chunk());
+    word.map_or(0, |word| u64::from_ne_bytes(*word))
+}
+
+fn read(tid: u32, at: u64, length: usize) -> Result<Vec<u8>, Errno> {
+    let mut bytes = vec![0; length];
+    if length > 0 && sys::read_memory(tid, at, &mut bytes)? < length {
+        return Err(Errno(libc::EFAULT));
+    }
+    Ok(bytes)
+}
+
+/// Reads an array of struct iovec.
+fn parts(tid: u32, at: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
+    if count > MAX_PARTS {
+        return Err(Errno(libc::EMSGSIZE));
+    }
+    let bytes = read(tid, at, count as usize * 16)?;
+    let part = |part: &[u8]| (word(part, 0), word(part, 1));
+    Ok(bytes.chunks_exact(16).map(part).collect())
+}
+
+impl Place {
+    /// The message of `read`, `write`, `readv` or `writev`.
+    pub(super) fn of_transfer(call: &Call) -> Result<Self, Errno> {
+        let parts = match call.number {
+            libc::SYS_readv | libc::SYS_writev => parts(call.tid, call.args[1], call.args[2])?,
+            _ => vec![(call.args[1], call.args[2])],
+        };
+        Ok(Self {
+            parts,
+            ..Self::default()
+        })
+    }
+
+    /// The message of `sendto`.
+    pub(super) fn of_sendto(call: &Call) -> Self {
+        Self {
+            parts: vec![(call.args[1], call.args[2])],
+            name: call.args[4],
+            name_length: call.int(5),
+            ..Self::default()
+        }
+    }
+
+    /// The message of `recvfrom`.
+    pub(super) fn of_recvfrom(call: &Call) -> Result<Self, Errno> {
+        let wants_name = call.args[4] != 0 && call.args[5] != 0;
+        let name_length = match wants_name {
+            true => i32::from_ne_bytes(sys::read_array(call.tid, call.args[5])?),
+            false => 0,
+        };
+        if name_length < 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        Ok(Self {
+            parts: vec![(call.args[1], call.args[2])],
+            name: call.args[4],
+            name_length,
+            name_length_at: wants_name.then_some(call.args[5]),
+            ..Self::default()
+        })
+    }
+
+    /// The message with a msghdr at this address.
+    pub(super) fn at(tid: u32, header: u64) -> Result<Self, Errno> {
+        let bytes: [u8; MSGHDR] = sys::read_array(tid, header)?;
+        let name_length = word(&bytes, 1) as u32 as i32;
+        if name_length < 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        Ok(Self {
+            header: Some(header),
+            name: word(&bytes, 0),
+            name_length: if word(&bytes, 0) == 0 { 0 } else { name_length },
+            name_length_at: None,
+            parts: parts(tid, word(&bytes, 2), word(&bytes, 3))?,
+            control: word(&bytes, 4),
+            control_length: if word(&bytes, 4) == 0 {
+                0
+            } else {
+                word(&bytes, 5)
+            },
+        })
+    }
+
+    /// Reads what is sent: address, control messages, data; in one piece, with the length of the first two.
+    pub(super) fn outgoing(&self, tid: u32) -> Result<(Vec<u8>, u16, u32), Errno> {
+        let name_length = match (self.name, usize::try_from(self.name_length)) {
+            (0, _) => 0,
+            (_, Ok(length)) if length <= MAX_ADDRESS => length,
+            _ => return Err(Errno(libc::EINVAL)),
+        };
+        let control = usize::try_from(self.control_length).unwrap_or(usize::MAX);
+        if control > MAX_CONTROL {
+            return Err(Errno(libc::ENOBUFS));
+        }
+        let mut all = read(tid, self.name, name_length)?;
+        all.extend(read(tid, self.control, control)?);
+        let start = all.len();
+        for &(at, length) in &self.parts {
+            let room = MAX_DATA - (all.len() - start);
+            let length = usize::try_from(length)
+                .ok()
+                .filter(|length| *length <= room);
+            all.extend(read(tid, at, length.ok_or(Errno(libc::EMSGSIZE))?)?);
+        }
+        Ok((all, name_length as u16, control as u32))
+    }
+
+    /// Writes a datagram where the caller wants it. Returns the length that the call returns; `flags` are the caller's.
+    pub(super) fn deliver(
+        &self,
+        tid: u32,
+        datagram: &Datagram<'_>,
+        flags: i32,
+    ) -> Result<u64, Errno> {
+        let mut rest = datagram.data;
+        for &(at, length) in &self.parts {
+            let n = rest
+                .len()
+                .min(usize::try_from(length).unwrap_or(usize::MAX));
+            let (now, later) = rest.split_at(n);
+            if n > 0 {
+                sys::write_memory(tid, at, now)?;
+            }
+            rest = later;
+        }
+        let copied = datagram.data.len() - rest.len();
+        let mut answer = datagram.flags as i32;
+        if !rest.is_empty() || datagram.length as usize > datagram.data.len() {
+            answer |= libc::MSG_TRUNC;
+        }
+        let name = datagram.from;
+        if self.name != 0 {
+            let n = name
+                .len()
+                .min(usize::try_from(self.name_length).unwrap_or(0));
+            if n > 0 {
+                sys::write_memory(tid, self.name, &name[..n])?;
+            }
+        }
+        let name_length = (name.len() as u32).to_ne_bytes();
+        if let Some(at) = self.name_length_at {
+            sys::write_memory(tid, at, &name_length)?;
+        }
+        if let Some(header) = self.header {
+            if self.name != 0 {
+                sys::write_memory(tid, header + NAMELEN, &name_length)?;
+            }
+            let room = usize::try_from(self.control_length).unwrap_or(usize::MAX);
+            let control = whole_messages(datagram.control, room);
+            if control.len() < datagram.control.len() {
+                answer |= libc::MSG_CTRUNC;
+            }
+            if !control.is_empty() {
+                sys::write_memory(tid, self.control, control)?;
+            }
+            let length = (control.len() as u64).to_ne_bytes();
+            sys::write_memory(tid, header + CONTROLLEN, &length)?;
+            sys::write_memory(tid, header + FLAGS, &answer.to_ne_bytes())?;
+        }
+        let whole = datagram.data.len().max(datagram.length as usize);
+        Ok(if flags & libc::MSG_TRUNC != 0 {
+            whole as u64
+        } else {
+            copied as u64
+        })
+    }
+}
+
+/// Returns as many whole control messages as there is room for.
+fn whole_messages(control: &[u8], room: usize) -> &[u8] {
+    let mut end = 0;
+    while let Some(length) = control
+        .get(end..end + 8)
+        .and_then(|length| length.first_chunk())
+    {
+        let length = usize::try_from(u64::from_ne_bytes(*length)).unwrap_or(usize::MAX);
+        if length < 16 || length > control.len() - end || end + length > room {
+            break;
+        }
+        end = (end + length.next_multiple_of(8)).min(control.len());
+    }
+    &control[..end.min(room)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_messages_are_cut_between_messages() {
+        let mut control = Vec::new();
+        for length in [20u64, 24] {
+            control.extend(length.to_ne_bytes());
+            control.resize(control.len() + length.next_multiple_of(8) as usize - 8, 0);
+        }
+        assert_eq!(control.len(), 48);
+        for (room, expected) in [(48, 48), (47, 24), (24, 24), (20, 20), (19, 0), (0, 0)] {
+            assert_eq!(whole_messages(&control, room).len(), expected, "{room}");
+        }
+        assert!(whole_messages(&[255; 32], 64).is_empty());
+    }
+}

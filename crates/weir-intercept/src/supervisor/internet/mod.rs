@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Internet, raw and packet sockets of clients, which the stack serves.
+//!
+//! The client's descriptor is one end of a UNIX pair that the stack makes.
+//!
+//! | socket | pair | native | stops |
+//! |---|---|---|---|
+//! | stream | `SOCK_STREAM` ([`stream`]) | `read`, `write`, `send`, `recv`, `poll`, `shutdown`, `dup`, `close` | `connect`, `listen`, `accept`, names, options |
+//! | datagram, raw, packet | `SOCK_SEQPACKET` ([`datagram`]) | `poll`, `close` | all other calls |
+//!
+//! A filter sees only the number of a descriptor. Therefore datagram sockets get numbers of
+//! [`SOCKET_FDS`](crate::filter::SOCKET_FDS), or of [`HIGH_FDS`](crate::filter::HIGH_FDS) when those are taken.
+//!
+//! A call that has to wait is parked ([`super::parked`]).
+//!
+//! XDP and vsock sockets fail with EAFNOSUPPORT. The options of iptables and its relatives fail with ENOPROTOOPT, as
+//! without their modules; a message on standard error, once per program, says so.
+//!
+//! Not served: `dup2` of a datagram socket to a number outside the ranges, and passing one by `SCM_RIGHTS`; POLLERR on
+//! datagram sockets, which show POLLIN for an error; `SO_LINGER` with a time to wait.
+mod datagram;
+mod message;
+mod stream;
+
+use super::option::KIND_MASK;
+use super::{Handled, Supervisor, own_key};
+use crate::backend::{Errno, InetCall, InetReply, SocketId};
+use crate::filter::{HIGH_FDS, SOCKET_FDS};
+use crate::seccomp::{Answer, Call};
+use crate::sys;
+use std::os::fd::{AsFd, OwnedFd};
+
+pub(super) use stream::Connecting;
+
+/// The maximum number of sockets remembered; the oldest are forgotten first.
+const MAX_SOCKETS: usize = 1 << 20;
+/// The length of the longest address: a `sockaddr_storage`.
+const MAX_ADDRESS: usize = 128;
+/// `IP_PROTOCOL` of linux/in.h.
+const IP_PROTOCOL: i32 = 52;
+/// The longest value of an option, in bytes.
+const MAX_OPTION: usize = 1 << 16;
+
+/// A client's internet, raw or packet socket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InetSocket {
+    pub(super) id: SocketId,
+    pub(super) family: i32,
+    pub(super) kind: i32,
+    pub(super) protocol: i32,
+}
+
+impl InetSocket {
+    pub(super) fn is_stream(&self) -> bool {
+        self.kind == libc::SOCK_STREAM
+    }
+}
+
+const NO_FAMILY: &str = "XDP and vsock sockets are not served";
+/// The message for every way to ask for the tables of netfilter.
+pub(super) const NO_NETFILTER: &str = "the stack has no tables of netfilter: no nft, iptables or ipset; tc filters can drop and change packets, and tc's ct tracks connections";
+
+/// Returns whether an option addresses the tables of netfilter.
+fn is_of_netfilter(level: i32, option: i32) -> bool {
+    match level {
+        libc::IPPROTO_IP => option >= 64 && option != IP_PROTOCOL,
+        libc::IPPROTO_IPV6 => matches!(option, 64 | 65 | 68 | 69),
+        _ => false,
+    }
+}
+
+/// Reads the address argument of a call.
+fn address(call: &Call, at: u64, length: u64) -> Result<Vec<u8>, Errno> {
+    let length = usize::try_from(length as i32).map_err(|_| Errno(libc::EINVAL))?;
+    if length > MAX_ADDRESS {
+        return Err(Errno(libc::EINVAL));
+    }
+    bytes(call, at, length)
+}
+
+/// Reads memory of the caller.
+fn bytes(call: &Call, at: u64, length: usize) -> Result<Vec<u8>, Errno> {
+    let mut bytes = vec![0; length];
+    if length > 0 && sys::read_memory(call.tid, at, &mut bytes)? < length {
+        return Err(Errno(libc::EFAULT));
+    }
+    Ok(bytes)
+}
+
+impl Supervisor {
+    /// Serves `socket` of a family that would reach an outside network.
+    pub(super) fn inet_socket(&mut self, call: &Call) -> Handled {
+        let (family, flags, protocol) = (call.int(0), call.int(1), call.int(2));
+        if matches!(family, libc::AF_XDP | libc::AF_VSOCK) {
+            self.say_once(call, "network", NO_FAMILY);
+            return Err(Errno(libc::EAFNOSUPPORT));
+        }
+        let ns = self.namespace(call.tid);
+        let kind = flags & KIND_MASK;
+        let open = InetCall::Open {
+            ns,
+            family,
+            kind,
+            protocol,
+        };
+        self.still_waiting(call)?;
+        let reply = self.inet(call, open, &[])?;
+        let protocol = match (family, kind, protocol) {
+            (libc::AF_INET | libc::AF_INET6, libc::SOCK_STREAM, 0) => libc::IPPROTO_TCP,
+            (libc::AF_INET | libc::AF_INET6, libc::SOCK_DGRAM, 0) => libc::IPPROTO_UDP,
+            _ => protocol,
+        };
+        let socket = InetSocket {
+            id: SocketId(reply.value as u64),
+            family,
+            kind,
+            protocol,
+        };
+        self.give_out(call, socket, reply, flags)
+    }
+
+    /// Gives a new socket to the caller. `flags` are those of `socket` or `accept4`.
+    fn give_out(
+        &mut self,
+        call: &Call,
+        socket: InetSocket,
+        reply: InetReply,
+        flags: i32,
+    ) -> Handled {
+        let file = reply.file.ok_or(Errno(libc::EPROTO))?;
+        if flags & libc::SOCK_NONBLOCK != 0 {
+            sys::set_nonblocking(file.as_fd())?;
+        }
+        let key = own_key(&file)?;
+        let sockets = &mut self.sockets.inet;
+        if sockets.len() >= MAX_SOCKETS {
+            sockets.pop_first();
+        }
+        sockets.insert(key, socket);
+        let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
+        if socket.is_stream() {
+            return self
+                .listener
+                .answer_with(call, file.as_fd(), close_on_exec, None);
+        }
+        self.hand_out_trapped(call, &file, close_on_exec)
+    }
+
+    /// Gives a descriptor to the caller at a number at which all calls stop.
+    fn hand_out_trapped(&mut self, call: &Call, file: &OwnedFd, close_on_exec: bool) -> Handled {
+        for number in SOCKET_FDS.chain(HIGH_FDS) {
+            let path = format!("/proc/{}/fd/{number}", call.tid);
+            if std::fs::symlink_metadata(path).is_ok() {
+                continue;
+            }
+            match self
+                .listener
+                .answer_with(call, file.as_fd(), close_on_exec, Some(number))
+            {
+                Ok(sent) => return Ok(sent),
+                Err(Errno(libc::EBADF | libc::EMFILE)) => break, // above the caller's limit of open files
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Errno(libc::EMFILE))
+    }
+
+    /// Returns the socket that a caller's descriptor is.
+    pub(super) fn inet_of(&self, call: &Call) -> Option<InetSocket> {
+        if self.sockets.inet.is_empty() {
+            return None;
+        }
+        let key = Self::file_key(call.tid, call.int(0)).ok()?;
+        self.sockets.inet.get(&key).copied()
+    }
+
+    /// Calls the stack.
+    fn inet(&mut self, call: &Call, request: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
+        let reply = self.backend.inet(request, bytes);
+        if let Err(error) = reply {
+            self.say_if_gone(call, error);
+        }
+        reply
+    }
+
+    /// Returns a duplicate of the caller's descriptor.
+    fn duplicate(&self, call: &Call) -> Result<OwnedFd, Errno> {
+        let process = sys::pidfd_open(self.process(call))?;
+        sys::pidfd_getfd(process.as_fd(), call.int(0))
+    }
+
+    /// Serves `bind`.
+    pub(super) fn inet_bind(&mut self, call: &Call, socket: InetSocket) -> Handled {
+        let address = address(call, call.args[1], call.args[2])?;
+        self.still_waiting(call)?;
+        self.inet(call, InetCall::Bind(socket.id), &address)?;
+        Ok(Answer::Value(0))
+    }
+
+    /// Serves `connect`.
+    pub(super) fn inet_connect(&mut self, call: &Call, socket: InetSocket) -> Handled {
+        let address = address(call, call.args[1], call.args[2])?;
+        self.still_waiting(call)?;
+        if socket.is_stream() {
+            return self.connect_stream(call, socket, &address);
+        }
+        self.inet(call, InetCall::Connect(socket.id), &address)?;
+        Ok(Answer::Value(0))
+    }
+
+    /// Serves `listen`.
+    pub(super) fn listen(&mut self, call: &Call) -> Handled {
+        let Some(socket) = self.inet_of(call) else {
+            return Ok(Answer::Continue);
+        };
+        self.still_waiting(call)?;
+        self.inet(call, InetCall::Listen(socket.id, call.int(1)), &[])?;
+        Ok(Answer::Value(0))
+    }
+
+    /// Serves `shutdown`. That of a stream is native: the stack sees it at its end.
+    pub(super) fn shutdown(&mut self, call: &Call) -> Handled {
+        match self.inet_of(call) {
+            Some(socket) if !socket.is_stream() => {
+                self.inet(call, InetCall::Shutdown(socket.id, call.int(1)), &[])?;
+                Ok(Answer::Value(0))
+            }
+            _ => Ok(Answer::Continue),
+        }
+    }
+
+    /// Serves `dup` and `fcntl(F_DUPFD)`: the duplicate of a datagram socket needs a number at which calls stop.
+    pub(super) fn duplicate_socket(&mut self, call: &Call) -> Handled {
+        match self.inet_of(call) {
+            Some(socket) if !socket.is_stream() => {
+                let file = self.duplicate(call)?;
+                self.still_waiting(call)?;
+                let close_on_exec =
+                    call.number == libc::SYS_fcntl && call.int(1) == libc::F_DUPFD_CLOEXEC;
+                self.hand_out_trapped(call, &file, close_on_exec)
+            }
+            _ => Ok(Answer::Continue),
+        }
+    }
+
+    /// Serves `getsockname` and `getpeername`.
+    pub(super) fn inet_name(&mut self, call: &Call, request: InetCall) -> Handled {
+        let address = self.inet(call, request, &[])?.bytes;
+        super::socket::write_address(call, &address)
+    }
+
+    /// Serves `setsockopt`.
+    pub(super) fn set_inet_option(&mut self, call: &Call, socket: InetSocket) -> Handled {
+        let (level, name) = (call.int(1), call.int(2));
+        if is_of_netfilter(level, name) {
+            self.say_once(call, "netfilter", NO_NETFILTER);
+            return Err(Errno(libc::ENOPROTOOPT));
+        }
+        let length = usize::try_from(call.int(4)).map_err(|_| Errno(libc::EINVAL))?;
+        if length > MAX_OPTION {
+            return Err(Errno(libc::EINVAL));
+        }
+        if level == libc::SOL_SOCKET && is_native(name) {
+            return Ok(Answer::Continue);
+        }
+        let value = match (level, name) {
+            // The program's instructions are behind a pointer.
+            (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) => program(call)?,
+            _ => bytes(call, call.args[3], length)?,
+        };
+        self.still_waiting(call)?;
+        self.inet(call, InetCall::SetOption(socket.id, level, name), &value)?;
+        if level == libc::SOL_SOCKET && matches!(name, libc::SO_SNDBUF | libc::SO_KEEPALIVE) {
+            return Ok(Answer::Continue); // the pair's own as well
+        }
+        Ok(Answer::Value(0))
+    }
+
+    /// Serves `getsockopt`.
+    pub(super) fn inet_option(&mut self, call: &Call, socket: InetSocket) -> Handled {
+        let (level, name) = (call.int(1), call.int(2));
+        if is_of_netfilter(level, name) {
+            self.say_once(call, "netfilter", NO_NETFILTER);
+            return Err(Errno(libc::ENOPROTOOPT));
+        }
+        if level == libc::SOL_SOCKET {
+            if is_native(name) {
+                return Ok(Answer::Continue);
+            }
+            let value = match name {
+                libc::SO_DOMAIN => Some(socket.family),
+                libc::SO_PROTOCOL => Some(socket.protocol),
+                libc::SO_TYPE => Some(socket.kind),
+                _ => None,
+            };
+            if let Some(value) = value {
+                return super::option::write_option(call, value);
+            }
+        }
+        let room = i32::from_ne_bytes(sys::read_array(call.tid, call.args[4])?);
+        let room = usize::try_from(room).map_err(|_| Errno(libc::EINVAL))?;
+        let room = room.min(MAX_OPTION);
+        // What some options find in the buffer selects what they return.
+        let before = bytes(call, call.args[3], room).unwrap_or_default();
+        let request = InetCall::Option(socket.id, level, name);
+        let value = match self.inet(call, request, &before) {
+            Ok(reply) => reply.bytes,
+            // The stack has forgotten a stream that was reset; its error is the pair's.
+            Err(Errno(libc::EBADF)) if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) => {
+                return Ok(Answer::Continue);
+            }
+            Err(error) => return Err(error),
+        };
+        let n = value.len().min(room);
+        sys::write_memory(call.tid, call.args[3], &value[..n])?;
+        sys::write_memory(call.tid, call.args[4], &(n as u32).to_ne_bytes())?;
+        Ok(Answer::Value(0))
+    }
+}
+
+/// Returns whether the kernel serves an option of SOL_SOCKET on the pair itself: the times that calls wait.
+fn is_native(name: i32) -> bool {
+    matches!(
+        name,
+        libc::SO_RCVTIMEO | libc::SO_SNDTIMEO | 66 | 67 // SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW
+    )
+}
+
+/// Reads the instructions of a struct sock_fprog.
+fn program(call: &Call) -> Result<Vec<u8>, Errno> {
+    let head: [u8; 16] = sys::read_array(call.tid, call.args[3])?;
+    let count = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+    let at = head[8..]
+        .first_chunk()
+        .map_or(0, |at| u64::from_ne_bytes(*at));
+    bytes(call, at, count * 8)
+}

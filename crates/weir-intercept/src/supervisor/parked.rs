@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Calls on internet sockets that wait: for a datagram, a connection, or the end of a handshake.
+//!
+//! The caller stays stopped while the supervisor serves others. It polls a duplicate of the caller's descriptor, and
+//! serves the call again when that is ready. A wait ends by the socket's `SO_RCVTIMEO` or `SO_SNDTIMEO`, when a signal is
+//! pending (the kernel then restarts the call, or returns EINTR), or with the caller.
+use super::internet::Connecting;
+use super::{Handled, Supervisor};
+use crate::backend::Errno;
+use crate::look;
+use crate::seccomp::{Answer, Call};
+use crate::sys;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How often signals and deadlines are looked for.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// The kernel restarts a call that returns this after a signal, or makes it EINTR (`ERESTARTSYS`).
+const RESTART: i32 = 512;
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Waiting {
+    /// A datagram.
+    Datagram,
+    /// A connection to accept.
+    Accept,
+    /// The end of a handshake.
+    Connect(Connecting),
+}
+
+impl Waiting {
+    fn events(self) -> i16 {
+        match self {
+            Waiting::Datagram | Waiting::Accept => libc::POLLIN,
+            Waiting::Connect(_) => libc::POLLOUT,
+        }
+    }
+
+    /// The option that limits the wait, and the error after that time.
+    fn limit(self) -> (i32, i32) {
+        match self {
+            Waiting::Datagram | Waiting::Accept => (libc::SO_RCVTIMEO, libc::EAGAIN),
+            Waiting::Connect(_) => (libc::SO_SNDTIMEO, libc::EINPROGRESS),
+        }
+    }
+}
+
+/// A call that waits.
+#[derive(Debug)]
+struct Parked {
+    call: Call,
+    file: OwnedFd,
+    waiting: Waiting,
+    deadline: Option<Instant>,
+}
+
+/// The calls that wait.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    parked: Vec<Parked>,
+    looked: Option<Instant>,
+}
+
+impl Calls {
+    /// The descriptors to poll, with their events.
+    pub(super) fn fds(&self) -> impl Iterator<Item = (BorrowedFd<'_>, i16)> {
+        let fd = |parked: &Parked| parked.waiting.events();
+        self.parked.iter().map(move |p| (p.file.as_fd(), fd(p)))
+    }
+
+    /// The longest time to poll.
+    pub(super) fn interval(&self) -> Option<Duration> {
+        (!self.parked.is_empty()).then_some(INTERVAL)
+    }
+
+    /// The threads that wait.
+    pub(super) fn threads(&self) -> impl Iterator<Item = u32> + '_ {
+        self.parked.iter().map(|parked| parked.call.tid)
+    }
+}
+
+impl Supervisor {
+    /// Lets a call wait. `file` is a duplicate of its descriptor.
+    pub(super) fn park(&mut self, call: &Call, file: OwnedFd, waiting: Waiting) -> Handled {
+        let limit = sys::time_option(file.as_fd(), waiting.limit().0)?;
+        // A thread has one call at a time: an earlier one was interrupted.
+        self.calls.parked.retain(|other| other.call.tid != call.tid);
+        self.calls.parked.push(Parked {
+            call: *call,
+            file,
+            waiting,
+            deadline: limit.map(|limit| Instant::now() + limit),
+        });
+        Ok(Answer::Later)
+    }
+
+    /// Serves the calls whose descriptors are ready. `events` are those of [`Calls::fds`].
+    pub(super) fn resume(&mut self, events: &[i16]) {
+        let mut ready = Vec::new();
+        let mut events = events.iter();
+        for parked in std::mem::take(&mut self.calls.parked) {
+            match events.next() {
+                Some(0) | None => self.calls.parked.push(parked),
+                Some(_) => ready.push(parked),
+            }
+        }
+        for parked in ready {
+            let call = parked.call;
+            if self.listener.is_waiting(&call) {
+                let answer = match parked.waiting {
+                    Waiting::Connect(connecting) => self.connected(&call, connecting),
+                    Waiting::Datagram | Waiting::Accept => self.handle(&call),
+                };
+                self.keep_deadline(&call, parked.deadline);
+                self.listener.answer(&call, answer);
+            }
+        }
+        self.look();
+    }
+
+    /// A call that waits again has the deadline that it had.
+    fn keep_deadline(&mut self, call: &Call, deadline: Option<Instant>) {
+        let again = self.calls.parked.iter_mut();
+        if let Some(again) = again.into_iter().find(|other| other.call.id == call.id) {
+            again.deadline = deadline;
+        }
+    }
+
+    /// Ends the waits whose time is over, whose caller has a signal to handle, or is gone.
+    fn look(&mut self) {
+        let now = Instant::now();
+        let due = self.calls.looked.is_none_or(|last| now - last >= INTERVAL);
+        if !due {
+            return;
+        }
+        self.calls.looked = Some(now);
+        let listener = self.listener.clone();
+        self.calls.parked.retain(|parked| {
+            let call = &parked.call;
+            let answer = if !listener.is_waiting(call) {
+                return false;
+            } else if parked.deadline.is_some_and(|deadline| now >= deadline) {
+                Err(Errno(parked.waiting.limit().1))
+            } else if look::thread(call.tid).is_some_and(|thread| thread.has_signal(None)) {
+                // With a time limit the call is not restarted.
+                let restart = parked.deadline.map_or(RESTART, |_| libc::EINTR);
+                Err(Errno(restart))
+            } else {
+                return true;
+            };
+            listener.answer(call, answer);
+            false
+        });
+    }
+}

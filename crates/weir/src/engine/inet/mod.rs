@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Internet, raw and packet sockets of clients: joins the descriptor of a program to a socket of the stack
+//! ([`weir_socket::Socket`]).
+//!
+//! The program's descriptor is one end of a UNIX pair, the other end is here. A datagram that the stack receives for a
+//! socket is written to the pair at once, by the CPU that received it ([`weir_intercept::datagram`]); what a program sends
+//! comes as a call of its supervisor. Streams pass through the pair in both directions ([`stream`]). One thread watches
+//! the ends of all sockets. It serves streams, and closes the sockets whose programs have closed theirs.
+
+mod stream;
+
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno as Os;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, sendmsg, socketpair,
+    sockopt,
+};
+use weir_intercept::datagram::{Datagram, WAKE};
+use weir_intercept::{Errno, InetCall, InetReply, NsId, SocketId};
+use weir_socket::{Message, Outgoing, Ready, Shutdown, Socket, User};
+use weir_stack::cpu::Cx;
+
+use super::{Engine, lock};
+use stream::Stream;
+
+/// The most events that the thread takes at once.
+const EVENTS: usize = 128;
+
+/// The sockets of all clients.
+#[derive(Default)]
+pub struct Inet {
+    sockets: Mutex<BTreeMap<u64, Arc<Endpoint>>>,
+    /// The epoll of the stack's ends; there is none before the first socket.
+    watch: OnceLock<OwnedFd>,
+}
+
+/// A client's socket.
+struct Endpoint {
+    id: u64,
+    ns: weir_stack::NsId,
+    engine: Weak<Engine>,
+    /// The stack's end of the pair, until the socket is closed. The program then sees the end even if the data path still
+    /// holds the endpoint.
+    wire: Mutex<Option<Arc<OwnedFd>>>,
+    socket: OnceLock<Arc<Socket>>,
+    /// The state of a stream.
+    stream: Option<Stream>,
+}
+
+/// Makes a pair: the client's end, and the stack's, which does not block.
+fn pair(kind: SocketType) -> Result<(OwnedFd, OwnedFd), Errno> {
+    let made = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+    let (client, wire) = made.map_err(|error| Errno(error.raw_os_error()))?;
+    Ok((client, wire))
+}
+
+impl Endpoint {
+    fn wire(&self) -> Option<Arc<OwnedFd>> {
+        lock(&self.wire).clone()
+    }
+
+    fn socket(&self) -> Result<&Arc<Socket>, Errno> {
+        self.socket.get().ok_or(Errno(libc::EBADF))
+    }
+
+    /// Writes a packet of the pair. Returns false if there is no room.
+    fn send(&self, datagram: &Datagram<'_>) -> bool {
+        let Some(wire) = self.wire() else {
+            return true;
+        };
+        let head = datagram.head();
+        let parts = [
+            IoSlice::new(&head),
+            IoSlice::new(datagram.from),
+            IoSlice::new(datagram.control),
+            IoSlice::new(datagram.data),
+        ];
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let sent = sendmsg(&wire, &parts, &mut SendAncillaryBuffer::default(), flags);
+        if sent.is_ok()
+            && let Some(engine) = self.engine.upgrade()
+        {
+            engine.time.sent().fetch_add(1, SeqCst);
+        }
+        !matches!(sent, Err(Os::AGAIN | Os::NOBUFS | Os::MSGSIZE))
+    }
+}
+
+impl User for Endpoint {
+    fn message(&self, message: &Message<'_>) -> bool {
+        self.send(&Datagram {
+            from: message.from,
+            control: message.control,
+            data: message.data,
+            length: message.length as u32,
+            flags: message.flags as u32 & !WAKE,
+        })
+    }
+
+    fn wake(&self, cx: &mut Cx<'_>, ready: Ready) {
+        if self.stream.is_some() {
+            self.run(cx);
+            if let Some(reset) = self.is_over()
+                && let Some(engine) = self.engine.upgrade()
+            {
+                engine.close_endpoint(cx, self, reset);
+            }
+        } else if ready.0 & Ready::ERR != 0 {
+            self.send(&Datagram {
+                from: &[],
+                control: &[],
+                data: &[],
+                length: 0,
+                flags: WAKE,
+            });
+        }
+    }
+}
+
+impl Engine {
+    /// Serves a call of a supervisor.
+    pub(super) fn serve_inet(&self, call: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
+        let _serving = self.time.serving();
+        match call {
+            InetCall::Open {
+                ns,
+                family,
+                kind,
+                protocol,
+            } => self.open(ns, family, kind, protocol),
+            InetCall::Bind(id) => self.on(id, |socket, cx| socket.bind(cx, bytes).map(done)),
+            InetCall::Connect(id) => {
+                let endpoint = self.endpoint(id)?;
+                if endpoint.stream.is_some() {
+                    return self.connect_stream(&endpoint, bytes);
+                }
+                self.on(id, |socket, cx| socket.connect(cx, bytes).map(done))
+            }
+            InetCall::Filled {
+                socket,
+                length,
+                waits,
+            } => {
+                let endpoint = self.endpoint(socket)?;
+                self.with_cx(|cx| endpoint.filled(cx, length, waits));
+                Ok(InetReply::default())
+            }
+            InetCall::Listen(id, backlog) => {
+                let endpoint = self.endpoint(id)?;
+                let reply = self.on(id, |socket, cx| socket.listen(cx, backlog).map(done))?;
+                if endpoint.stream.is_some() {
+                    self.with_cx(|cx| endpoint.listens(cx));
+                }
+                Ok(reply)
+            }
+            InetCall::Accept { socket, counted } => self.accept(socket, counted),
+            InetCall::Send {
+                socket,
+                flags,
+                to,
+                control,
+            } => {
+                let invalid = Errno(libc::EINVAL);
+                let (to, rest) = bytes.split_at_checked(to.into()).ok_or(invalid)?;
+                let (control, data) = rest.split_at_checked(control as usize).ok_or(invalid)?;
+                let message = Outgoing {
+                    to,
+                    control,
+                    data,
+                    flags,
+                };
+                self.on(socket, |socket, cx| {
+                    let length = socket.send(cx, &message)?;
+                    Ok(InetReply {
+                        value: length as i64,
+                        ..InetReply::default()
+                    })
+                })
+            }
+            InetCall::ReceiveError(id) => {
+                let endpoint = self.endpoint(id)?;
+                let mut packet = None;
+                endpoint.socket()?.receive_error(&mut |message| {
+                    let datagram = Datagram {
+                        from: message.from,
+                        control: message.control,
+                        data: message.data,
+                        length: message.length as u32,
+                        flags: message.flags as u32 & !WAKE,
+                    };
+                    packet = Some(datagram.to_bytes());
+                });
+                packet.map(bytes_only).ok_or(Errno(libc::EAGAIN))
+            }
+            InetCall::LocalAddress(id) => {
+                Ok(bytes_only(self.endpoint(id)?.socket()?.local_address()))
+            }
+            InetCall::PeerAddress(id) => {
+                // The stack forgets a stream that was reset.
+                let endpoint = self.endpoint(id).map_err(|_| Errno(libc::ENOTCONN))?;
+                let address = endpoint.socket()?.peer_address();
+                address.map(bytes_only).map_err(Errno)
+            }
+            InetCall::SetOption(id, level, name) => {
+                let endpoint = self.endpoint(id)?;
+                self.on(id, |socket, cx| {
+                    socket.set_option(cx, level, name, bytes).map(done)
+                })?;
+                // What is received waits in the pair, which counts it as the stack's.
+                if level == libc::SOL_SOCKET
+                    && matches!(name, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE)
+                    && let Some(size) = bytes.first_chunk()
+                {
+                    let size = usize::try_from(i32::from_ne_bytes(*size)).unwrap_or(0);
+                    // The pair keeps its size if the host allows no other.
+                    if let Some(wire) = endpoint.wire() {
+                        let _ = sockopt::set_socket_send_buffer_size(&wire, size);
+                    }
+                }
+                Ok(InetReply::default())
+            }
+            InetCall::Option(id, level, name) => {
+                let endpoint = self.endpoint(id)?;
+                let socket = endpoint.socket()?;
+                if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
+                    return Ok(bytes_only(socket.take_error().to_ne_bytes().to_vec()));
+                }
+                let value = socket.option(level, name, bytes);
+                value.map(bytes_only).map_err(Errno)
+            }
+            InetCall::Shutdown(id, how) => {
+                let how = match how {
+                    libc::SHUT_RD => Shutdown::Read,
+                    libc::SHUT_WR => Shutdown::Write,
+                    libc::SHUT_RDWR => Shutdown::Both,
+                    _ => return Err(Errno(libc::EINVAL)),
+                };
+                self.on(id, |socket, cx| socket.shutdown(cx, how).map(done))
+            }
+        }
+    }
+
+    fn endpoint(&self, id: SocketId) -> Result<Arc<Endpoint>, Errno> {
+        let sockets = lock(&self.inet.sockets);
+        sockets.get(&id.0).cloned().ok_or(Errno(libc::EBADF))
+    }
+
+    /// Runs work on the data path, and the packets that it causes to their end.
+    fn with_cx<R>(&self, work: impl FnOnce(&mut Cx<'_>) -> R) -> R {
+        let mut cpu = self.cpu();
+        let result = cpu.with(work);
+        cpu.settle();
+        result
+    }
+
+    fn on(
+        &self,
+        id: SocketId,
+        work: impl FnOnce(&Socket, &mut Cx<'_>) -> Result<InetReply, i32>,
+    ) -> Result<InetReply, Errno> {
+        let endpoint = self.endpoint(id)?;
+        let socket = endpoint.socket()?;
+        self.with_cx(|cx| work(socket, cx)).map_err(Errno)
+    }
+
+    /// Makes the endpoint of a socket that does not exist yet, and the client's descriptor.
+    fn endpoint_for(
+        &self,
+        ns: weir_stack::NsId,
+        is_stream: bool,
+    ) -> Result<(Arc<Endpoint>, OwnedFd), Errno> {
+        let kind = match is_stream {
+            true => SocketType::STREAM,
+            false => SocketType::SEQPACKET,
+        };
+        let (client, wire) = pair(kind)?;
+        let stream = match is_stream {
+            true => Some(Stream::new(&client)?),
+            false => None,
+        };
+        let endpoint = Arc::new(Endpoint {
+            id: self.last_socket.fetch_add(1, Relaxed) + 1,
+            ns,
+            engine: self.me.clone(),
+            wire: Mutex::new(Some(Arc::new(wire))),
+            socket: OnceLock::new(),
+            stream,
+        });
+        Ok((endpoint, client))
+    }
+
+    fn open(&self, ns: NsId, family: i32, kind: i32, protocol: i32) -> Result<InetReply, Errno> {
+        let ns = self.ns(ns)?;
+        let is_stream = kind == libc::SOCK_STREAM;
+        let (endpoint, client) = self.endpoint_for(ns.id, is_stream)?;
+        let user: Arc<dyn User> = endpoint.clone();
+        let opened = self.with_cx(|cx| Socket::open(cx, &ns, family, kind, protocol, user));
+        self.add(endpoint, opened.map_err(Errno)?, client)
+    }
+
+    /// Watches a new socket. Returns its id and the client's descriptor.
+    fn add(
+        &self,
+        endpoint: Arc<Endpoint>,
+        socket: Arc<Socket>,
+        client: OwnedFd,
+    ) -> Result<InetReply, Errno> {
+        let id = endpoint.id;
+        // A new endpoint has no socket.
+        let _ = endpoint.socket.set(socket);
+        lock(&self.inet.sockets).insert(id, endpoint.clone());
+        if let Err(error) = self.watch(&endpoint) {
+            self.with_cx(|cx| self.close_endpoint(cx, &endpoint, false));
+            return Err(error);
+        }
+        Ok(InetReply {
+            value: id as i64,
+            bytes: Vec::new(),
+            file: Some(client),
+        })
+    }
+
+    fn watch(&self, endpoint: &Endpoint) -> Result<(), Errno> {
+        let os = |error: Os| Errno(error.raw_os_error());
+        let watch = match self.inet.watch.get() {
+            Some(watch) => watch,
+            None => self.begin_watch()?,
+        };
+        let data = epoll::EventData::new_u64(endpoint.id);
+        let wire = endpoint.wire().ok_or(Errno(libc::EBADF))?;
+        epoll::add(watch, &wire, data, stream::interest(false)).map_err(os)
+    }
+
+    /// Makes the epoll of all sockets and starts the thread that serves it.
+    fn begin_watch(&self) -> Result<&OwnedFd, Errno> {
+        let made = epoll::create(epoll::CreateFlags::CLOEXEC);
+        let made = made.map_err(|error| Errno(error.raw_os_error()))?;
+        let mut first = false;
+        let watch = self.inet.watch.get_or_init(|| {
+            first = true;
+            made
+        });
+        if first {
+            let engine = self.me.clone();
+            let own = rustix::io::dup(watch).map_err(|error| Errno(error.raw_os_error()))?;
+            std::thread::Builder::new()
+                .name("weir-sockets".into())
+                .spawn(move || serve(&engine, own.as_fd()))?;
+        }
+        Ok(watch)
+    }
+
+    fn accept(&self, id: SocketId, counted: bool) -> Result<InetReply, Errno> {
+        let listener = self.endpoint(id)?;
+        if let (Some(stream), true) = (&listener.stream, counted) {
+            stream.took_one();
+        }
+        let socket = listener.socket()?;
+        let (endpoint, client) = self.endpoint_for(listener.ns, true)?;
+        let user: Arc<dyn User> = endpoint.clone();
+        let accepted = self.with_cx(|cx| socket.accept(cx, user)).map_err(Errno)?;
+        if let Some(stream) = &endpoint.stream {
+            stream.opened();
+        }
+        let address = accepted.peer_address().unwrap_or_default();
+        let reply = self.add(endpoint.clone(), accepted, client)?;
+        // Data may have come before the socket had its user.
+        self.with_cx(|cx| endpoint.run(cx));
+        Ok(InetReply {
+            bytes: address,
+            ..reply
+        })
+    }
+
+    /// Forgets a socket and closes it in the stack.
+    fn close_endpoint(&self, cx: &mut Cx<'_>, endpoint: &Endpoint, reset: bool) {
+        if lock(&self.inet.sockets).remove(&endpoint.id).is_none() {
+            return;
+        }
+        if let Some(socket) = endpoint.socket.get() {
+            socket.close(cx, reset);
+        }
+        let wire = lock(&endpoint.wire).take();
+        if let (Some(watch), Some(wire)) = (self.inet.watch.get(), wire) {
+            // An end that is not watched needs no removal.
+            let _ = epoll::delete(watch, &wire);
+        }
+        self.reap(super::from_stack(endpoint.ns));
+    }
+
+    /// Returns whether a socket is open in a namespace.
+    pub(super) fn has_inet_sockets(&self, ns: weir_stack::NsId) -> bool {
+        lock(&self.inet.sockets)
+            .values()
+            .any(|endpoint| endpoint.ns == ns)
+    }
+
+    /// Returns whether a program has written to a stream, or closed a socket, and nobody has looked at it.
+    pub(super) fn inet_is_busy(&self) -> bool {
+        let Some(watch) = self.inet.watch.get() else {
+            return false;
+        };
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut [PollFd::new(watch, PollFlags::IN)], Some(&now)) != Ok(0)
+    }
+
+    /// Serves an event of a socket's end.
+    fn inet_event(&self, id: u64, events: epoll::EventFlags) {
+        let Ok(endpoint) = self.endpoint(SocketId(id)) else {
+            return;
+        };
+        if endpoint.stream.is_none() {
+            if events.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+                self.with_cx(|cx| self.close_endpoint(cx, &endpoint, false));
+            }
+            return;
+        }
+        self.with_cx(|cx| {
+            endpoint.run(cx);
+            if let Some(reset) = endpoint.is_over() {
+                self.close_endpoint(cx, &endpoint, reset);
+            }
+        });
+    }
+}
+
+fn done((): ()) -> InetReply {
+    InetReply::default()
+}
+
+fn bytes_only(bytes: Vec<u8>) -> InetReply {
+    InetReply {
+        bytes,
+        ..InetReply::default()
+    }
+}
+
+/// Serves the ends of all sockets until the stack is gone.
+fn serve(engine: &Weak<Engine>, watch: BorrowedFd<'_>) {
+    let mut events = Vec::with_capacity(EVENTS);
+    // The stack is looked for again from time to time: nothing else ends the wait.
+    let second = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    loop {
+        events.clear();
+        // The event is still in the epoll while this thread is not counted as serving.
+        let mut ready = [PollFd::from_borrowed_fd(watch, PollFlags::IN)];
+        let waited = poll(&mut ready, Some(&second));
+        let Some(engine) = engine.upgrade() else {
+            return;
+        };
+        if engine.is_stopping() {
+            return;
+        }
+        if waited.is_err() || waited == Ok(0) {
+            continue;
+        }
+        let _serving = engine.time.serving();
+        let none = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        if epoll::wait(
+            watch,
+            rustix::buffer::spare_capacity(&mut events),
+            Some(&none),
+        )
+        .is_err()
+        {
+            continue;
+        }
+        for event in &events {
+            engine.inet_event(event.data.u64(), event.flags);
+        }
+    }
+}

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Streams: data between the pair and a socket of the stack.
+//!
+//! The stack always leaves one byte unread at its end, the *held* byte. Closing an end with unread data makes the other
+//! read ECONNRESET, which is how a reset reaches the program. The first held byte is written when the pair is made; later
+//! it is the last byte that the stack has taken over.
+
+use std::cell::Cell;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::{Errno as Os, ioctl_fionread};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown as Direction, recv,
+    recvmsg, send, sendmsg, shutdown,
+};
+use weir_intercept::{Errno, InetReply};
+use weir_socket::{Ready, Shutdown, Socket};
+use weir_stack::cpu::Cx;
+
+use super::{Endpoint, Engine};
+
+/// The most bytes that pass at once from a program to the stack.
+const AT_ONCE: usize = 64 << 10;
+
+thread_local! {
+    /// What a program sends, on its way.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A stream of a client.
+pub(super) struct Stream {
+    state: Mutex<State>,
+    /// Something has changed since the holder of the lock looked.
+    again: AtomicBool,
+}
+
+/// How far a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Neither connected nor listening.
+    New,
+    /// The handshake goes on. `filled` is what the supervisor has reported: the length in bytes, and whether the caller of
+    /// `connect` waits.
+    Connecting { filled: Option<(u32, bool)> },
+    /// Connected.
+    Open,
+    /// Connections are accepted. So many bytes stand in the pair for those that wait.
+    Listening { shown: usize },
+    /// The program's end is shut down, or the connection is gone.
+    Over { reset: bool },
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    /// The pair is full; the event of room is awaited.
+    full: bool,
+    /// The end of the received data has been passed on.
+    ended: bool,
+    /// The program's end of data has been passed on.
+    finished: bool,
+}
+
+/// The events of an end that are watched. Edges: each is served until nothing is left.
+pub(super) fn interest(room: bool) -> epoll::EventFlags {
+    let events = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+    match room {
+        true => events | epoll::EventFlags::OUT,
+        false => events,
+    }
+}
+
+impl Stream {
+    /// The stream of a new pair, with the client's end.
+    pub(super) fn new(client: &OwnedFd) -> Result<Self, Errno> {
+        // The first held byte.
+        send(client, &[0], SendFlags::DONTWAIT).map_err(|error| Errno(error.raw_os_error()))?;
+        Ok(Self {
+            state: Mutex::new(State {
+                phase: Phase::New,
+                full: false,
+                ended: false,
+                finished: false,
+            }),
+            again: AtomicBool::new(false),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection of an accepted socket exists.
+    pub(super) fn opened(&self) {
+        self.state().phase = Phase::Open;
+    }
+
+    /// The supervisor has taken a byte that stood for a connection.
+    pub(super) fn took_one(&self) {
+        if let Phase::Listening { shown } = &mut self.state().phase {
+            *shown = shown.saturating_sub(1);
+        }
+    }
+}
+
+impl Engine {
+    /// Serves `connect`. Returns at once if the handshake is over by the time the packets that it causes have passed.
+    pub(super) fn connect_stream(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        address: &[u8],
+    ) -> Result<InetReply, Errno> {
+        let socket = endpoint.socket()?;
+        let Some(stream) = &endpoint.stream else {
+            return Err(Errno(libc::EOPNOTSUPP));
+        };
+        let before = stream.state().phase;
+        if before == Phase::New {
+            stream.state().phase = Phase::Connecting { filled: None };
+        }
+        let begun = self.with_cx(|cx| socket.connect(cx, address));
+        match begun {
+            Err(libc::EINPROGRESS) => {}
+            Ok(()) => {
+                stream.state().phase = match socket.peer_address() {
+                    Ok(_) => Phase::Open,
+                    Err(_) => Phase::New, // AF_UNSPEC
+                };
+                return Ok(InetReply::default());
+            }
+            Err(error) => {
+                stream.state().phase = before;
+                return Err(Errno(error));
+            }
+        }
+        let ready = socket.ready().0;
+        if ready & (Ready::ERR | Ready::HUP) != 0 {
+            stream.state().phase = Phase::New;
+            return match socket.take_error() {
+                0 => Err(Errno(libc::ECONNABORTED)),
+                error => Err(Errno(error)),
+            };
+        }
+        if ready & Ready::OUT != 0 {
+            stream.state().phase = Phase::Open;
+            self.with_cx(|cx| endpoint.run(cx));
+            return Ok(InetReply::default());
+        }
+        Err(Errno(libc::EINPROGRESS))
+    }
+}
+
+impl Endpoint {
+    /// Returns whether the stream is over, and if so, whether it is to be reset.
+    pub(super) fn is_over(&self) -> Option<bool> {
+        match self.stream.as_ref()?.state().phase {
+            Phase::Over { reset } => Some(reset),
+            _ => None,
+        }
+    }
+
+    /// The supervisor has filled the client's send buffer.
+    pub(super) fn filled(&self, cx: &mut Cx<'_>, length: u32, waits: bool) {
+        if let Some(stream) = &self.stream {
+            if let Phase::Connecting { filled } = &mut stream.state().phase {
+                *filled = Some((length, waits));
+            }
+            self.run(cx);
+        }
+    }
+
+    /// The socket listens from now on.
+    pub(super) fn listens(&self, cx: &mut Cx<'_>) {
+        if let Some(stream) = &self.stream {
+            {
+                let phase = &mut stream.state().phase;
+                if *phase == Phase::New {
+                    *phase = Phase::Listening { shown: 0 };
+                }
+            }
+            self.run(cx);
+        }
+    }
+
+    /// Moves what can be moved in both directions. Called for every change on either side, from any thread; one of
+    /// them works at a time, for the others too.
+    pub(super) fn run(&self, cx: &mut Cx<'_>) {
+        let (Some(stream), Some(socket)) = (&self.stream, self.socket.get()) else {
+            return;
+        };
+        let Some(wire) = self.wire() else {
+            return;
+        };
+        stream.again.store(true, SeqCst);
+        while stream.again.load(SeqCst) {
+            let mut state = match stream.state.try_lock() {
+                Ok(state) => state,
+                Err(TryLockError::Poisoned(state)) => state.into_inner(),
+                // The holder looks again.
+                Err(TryLockError::WouldBlock) => return,
+            };
+            while stream.again.swap(false, SeqCst) {
+                self.step(cx, &wire, &mut state, socket);
+            }
+        }
+    }
+
+    fn step(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) {
+        match state.phase {
+            Phase::New => look_for_end(wire, state),
+            Phase::Connecting { filled } => {
+                let ready = socket.ready().0;
+                let failed = ready & (Ready::ERR | Ready::HUP) != 0;
+                if ready & Ready::OUT == 0 && !failed {
+                    return look_for_end(wire, state);
+                }
+                let Some((length, waits)) = filled else {
+                    return; // until the supervisor reports
+                };
+                take_out(wire, length as usize);
+                self.count_wake();
+                if !failed {
+                    state.phase = Phase::Open;
+                    return self.step(cx, wire, state, socket);
+                }
+                state.phase = Phase::New;
+                if !waits {
+                    // The program may be gone.
+                    let _ = shutdown(wire, Direction::Both);
+                }
+            }
+            Phase::Open => {
+                self.from_stack(cx, wire, state, socket);
+                if state.phase == Phase::Open {
+                    self.from_program(cx, wire, state, socket);
+                }
+            }
+            Phase::Listening { ref mut shown } => {
+                while *shown < socket.waiting() {
+                    if send(wire, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_err() {
+                        break;
+                    }
+                    *shown += 1;
+                    self.count_wake();
+                }
+                look_for_end(wire, state);
+            }
+            Phase::Over { .. } => {}
+        }
+    }
+
+    /// The program has got something to do.
+    fn count_wake(&self) {
+        if let Some(engine) = self.engine.upgrade() {
+            engine.time.sent().fetch_add(1, SeqCst);
+        }
+    }
+
+    /// Writes what the stack has received to the pair.
+    fn from_stack(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) {
+        if state.ended {
+            return;
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let mut full = false;
+        let mut gone = false;
+        let got = socket.read(cx, &mut |data| {
+            match sendmsg(
+                wire,
+                &[IoSlice::new(data)],
+                &mut SendAncillaryBuffer::default(),
+                flags,
+            ) {
+                Ok(n) => n,
+                Err(Os::AGAIN | Os::NOBUFS) => {
+                    full = true;
+                    0
+                }
+                // The program reads no more: what comes is thrown away, as after SHUT_RD.
+                Err(_) => {
+                    gone = true;
+                    data.len()
+                }
+            }
+        });
+        if matches!(got, Ok(n) if n > 0) {
+            self.count_wake();
+        }
+        match got {
+            Ok(0) if !full => {
+                state.ended = true;
+                let _ = shutdown(wire, Direction::Write); // the program may be gone
+                self.count_wake();
+            }
+            Ok(_) | Err(libc::EAGAIN) => {}
+            Err(_) => {
+                // With the held byte unread, the program reads ECONNRESET.
+                state.phase = Phase::Over { reset: false };
+                self.count_wake();
+                return;
+            }
+        }
+        if gone && is_closed(wire) {
+            state.phase = Phase::Over { reset: true };
+            return;
+        }
+        if full != state.full {
+            state.full = full;
+            self.watch_room(wire, full);
+        }
+    }
+
+    /// Asks for an event when the pair has room.
+    fn watch_room(&self, wire: &OwnedFd, room: bool) {
+        if let Some(engine) = self.engine.upgrade()
+            && let Some(watch) = engine.inet.watch.get()
+        {
+            let data = epoll::EventData::new_u64(self.id);
+            // The end of a socket that is being closed is not watched any more.
+            let _ = epoll::modify(watch, wire, data, interest(room));
+        }
+    }
+
+    /// Passes what the program has written to the stack.
+    fn from_program(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) {
+        if state.finished {
+            if is_closed(wire) {
+                state.phase = Phase::Over { reset: false };
+            }
+            return;
+        }
+        let mut buffer = BUFFER.take();
+        buffer.resize(AT_ONCE, 0);
+        let mut held = [0];
+        loop {
+            let mut parts = [IoSliceMut::new(&mut held), IoSliceMut::new(&mut buffer)];
+            let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+            let n = match recvmsg(wire, &mut parts, &mut RecvAncillaryBuffer::default(), flags) {
+                Ok(message) => message.bytes,
+                Err(Os::INTR) => continue,
+                Err(Os::AGAIN) => break,
+                // The program has closed its end with data unread.
+                Err(_) => {
+                    state.phase = Phase::Over { reset: true };
+                    break;
+                }
+            };
+            if n > 1 {
+                match socket.write(cx, &buffer[..n - 1]) {
+                    Ok(taken) => {
+                        drop_bytes(wire, &mut buffer, taken);
+                        if taken < n - 1 {
+                            break; // the socket reports room
+                        }
+                        continue;
+                    }
+                    Err(libc::EAGAIN) => break,
+                    Err(_) => {
+                        state.phase = Phase::Over { reset: false };
+                        break;
+                    }
+                }
+            }
+            // Only the held byte is left, unless more came before the end.
+            let events = events(wire);
+            let ends = PollFlags::ERR | PollFlags::HUP | PollFlags::RDHUP;
+            if events.intersects(ends) && ioctl_fionread(wire).is_ok_and(|length| length > 1) {
+                continue;
+            }
+            if events.contains(PollFlags::ERR) {
+                state.phase = Phase::Over { reset: true };
+            } else if events.contains(PollFlags::HUP) {
+                state.finished = true;
+                state.phase = Phase::Over { reset: false };
+            } else if events.contains(PollFlags::RDHUP) && !state.finished {
+                state.finished = true;
+                // A connection that is gone needs no end.
+                let _ = socket.shutdown(cx, Shutdown::Write);
+            }
+            break;
+        }
+        BUFFER.set(buffer);
+    }
+}
+
+/// Takes the filling out of the pair, except for the byte that is held now.
+fn take_out(wire: &OwnedFd, length: usize) {
+    let mut left = length;
+    let mut buffer = vec![0; AT_ONCE];
+    while left > 0 {
+        let most = left.min(AT_ONCE);
+        match recv(wire, &mut buffer[..most], RecvFlags::DONTWAIT) {
+            Ok((n, _)) if n > 0 => left -= n,
+            Err(Os::INTR) => {}
+            _ => return,
+        }
+    }
+}
+
+/// A socket without a connection is over when the program has closed it.
+fn look_for_end(wire: &OwnedFd, state: &mut State) {
+    if is_closed(wire) {
+        state.phase = Phase::Over { reset: false };
+    }
+}
+
+fn is_closed(wire: &OwnedFd) -> bool {
+    events(wire).intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+fn events(wire: &OwnedFd) -> PollFlags {
+    let mut fds = [PollFd::new(wire, PollFlags::IN | PollFlags::RDHUP)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut fds, Some(&now)) {
+        Ok(_) => fds[0].revents(),
+        Err(_) => PollFlags::empty(),
+    }
+}
+
+/// Takes bytes out of the pair that the socket has taken over.
+fn drop_bytes(wire: &OwnedFd, buffer: &mut [u8], mut count: usize) {
+    while count > 0 {
+        let most = count.min(buffer.len());
+        match recv(wire, &mut buffer[..most], RecvFlags::DONTWAIT) {
+            Ok((n, _)) if n > 0 => count -= n,
+            Err(Os::INTR) => {}
+            _ => return,
+        }
+    }
+}
