@@ -61,7 +61,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Stops,
-        why: "Traffic: a call on a stand-in socket stops, recognised by the descriptor's number or a flag; every other call goes through.",
+        why: "Traffic: a call on a netlink or datagram socket stops, recognised by the descriptor's number or a flag; every other call goes through.",
         calls: &[
             ("sendmsg", 46),
             ("recvmsg", 47),
@@ -78,7 +78,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Stops,
-        why: "Reads of sysfs attributes without a value fail; others go on.",
+        why: "Reads of datagram sockets stop, and those of sysfs attributes without a value fail; others go on.",
         calls: &[("read", 0), ("readv", 19), ("pread64", 17)],
     },
     Group {
@@ -144,12 +144,20 @@ pub(crate) const GROUPS: &[Group] = &[
             ("bind", 49),
             ("connect", 42),
             ("listen", 50),
+            ("accept", 43),
+            ("accept4", 288),
+            ("shutdown", 48),
             ("getsockname", 51),
             ("getpeername", 52),
             ("setsockopt", 54),
             ("getsockopt", 55),
             ("ioctl", 16),
         ],
+    },
+    Group {
+        fate: Fate::Stops,
+        why: "Duplicates of datagram sockets get a number at which calls stop; other descriptors are duplicated by the kernel.",
+        calls: &[("dup", 32), ("fcntl", 72)],
     },
     Group {
         fate: Fate::StopsByCarrier,
@@ -236,10 +244,8 @@ pub(crate) const GROUPS: &[Group] = &[
             ("close_range", 436),
             ("fstat", 5),
             ("lseek", 8),
-            ("dup", 32),
             ("dup2", 33),
             ("dup3", 292),
-            ("fcntl", 72),
             ("flock", 73),
             ("fsync", 74),
             ("fdatasync", 75),
@@ -299,9 +305,6 @@ pub(crate) const GROUPS: &[Group] = &[
         why: "An existing socket was created by the supervisor, passed by it, or is of a family that reaches no network (UNIX and the like).",
         calls: &[
             ("socketpair", 53),
-            ("accept", 43),
-            ("accept4", 288),
-            ("shutdown", 48),
         ],
     },
     Group {

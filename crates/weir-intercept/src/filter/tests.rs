@@ -197,7 +197,23 @@ fn arguments_are_compared() {
     assert_eq!(ask(MODE_U, g, [3, 270, 1, 0, 0, 0]), NOTIFY);
     assert_eq!(ask(MODE_U, g, [3, 1, 3, 0, 0, 0]), NOTIFY);
     assert_eq!(ask(MODE_U, g, [3, 1, 39, 0, 0, 0]), NOTIFY);
-    assert_eq!(ask(MODE_U, g, [3, 1, 8, 0, 0, 0]), ALLOW);
+    assert_eq!(ask(MODE_U, g, [3, 1, 8, 0, 0, 0]), NOTIFY);
+    let host = Options {
+        host_network: true,
+        ..MODE_U
+    };
+    assert_eq!(ask(host, g, [3, 1, 8, 0, 0, 0]), ALLOW);
+    for fd in [SOCKET_FDS.start, HIGH_FDS.start, HIGH_FDS.end - 1] {
+        let fd = u64::from(fd);
+        for call in [r, libc::SYS_sendto, libc::SYS_recvmmsg, libc::SYS_read, w] {
+            assert_eq!(ask(MODE_U, call, [fd, 0, 9999, 0, 0, 0]), NOTIFY);
+        }
+        for (command, stops) in [(libc::F_DUPFD, NOTIFY), (libc::F_GETFL, ALLOW)] {
+            let args = [fd, command as u64, 0, 0, 0, 0];
+            assert_eq!(ask(MODE_U, libc::SYS_fcntl, args), stops);
+        }
+        assert_eq!(ask(host, libc::SYS_read, [fd, 0, 9999, 0, 0, 0]), ALLOW);
+    }
     assert_eq!(
         ask(MODE_U, libc::SYS_newfstatat, [3, 0, 0, 0x1000, 0, 0]),
         ALLOW

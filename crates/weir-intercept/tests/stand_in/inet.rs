@@ -172,7 +172,7 @@ impl Inet {
                     _ => {}
                 }
             }
-            InetCall::Filled { length, .. } => echo(&socket.end, length as usize - 1),
+            InetCall::Filled { length, .. } => echo(&socket.end, length as usize),
             InetCall::Listen(..) => {
                 let end = socket.end.clone();
                 std::thread::spawn(move || {
