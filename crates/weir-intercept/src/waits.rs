@@ -41,8 +41,15 @@ use std::time::{Duration, Instant};
 /// The minimum duration of a wait given in milliseconds, in real time. The rest by the machine's
 /// clock is then a smaller number of milliseconds, and recognisable as the rest of a wait.
 const COARSE: Duration = Duration::from_micros(1_100);
+/// How often [`Waits::until_any`] asks for packets.
+const LOOK: Duration = Duration::from_millis(1);
 /// The minimum tolerance in recognising the rest of a wait.
 const TOLERANCE: Duration = Duration::from_millis(4);
+
+/// The length of a wait without a limit of time.
+pub(crate) const ENDLESS: u64 = u64::MAX;
+/// The kernel restarts a call that returns this after a signal, or makes it EINTR (`ERESTARTSYS`).
+pub(crate) const RESTART: i32 = 512;
 
 /// The result of [`Waits::ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +96,9 @@ pub(crate) struct Wait {
     /// then returns.
     pub(crate) writes: Vec<(u64, Vec<u8>)>,
     pub(crate) result: Result<i64, Errno>,
+    /// A call on a socket of the stack, which only the supervisor can serve: when it ends early, the supervisor does so
+    /// again ([`Waits::take_again`]).
+    pub(crate) again: bool,
 }
 
 struct Noted {
@@ -119,6 +129,8 @@ struct State {
     /// same order in every run of a script, as long as processes are forked in the same order.
     waits: BTreeMap<(u64, u32), Noted>,
     past: BTreeMap<u32, Past>,
+    /// The calls that ended early and that the supervisor serves again.
+    again: Vec<Call>,
     last: u64,
     asked: u64,
     answered: u64,
@@ -179,22 +191,25 @@ impl Waits {
 
     /// Returns the earliest deadline, ns of the stack's clock.
     pub fn earliest(&self) -> Option<u64> {
-        self.state().waits.keys().next().map(|(time, _)| *time)
+        let state = self.state();
+        let first = state.waits.keys().next().map(|(time, _)| *time);
+        first.filter(|time| *time != u64::MAX)
     }
 
-    /// Blocks until there is a wait. Returns false if there will be none, or after
+    /// Blocks until there is a wait, or `also` says that packets are under way, for which it is asked from time to time.
+    /// Returns false if there will be none, or after
     /// [`Waits::unfollow`]. Once the program has ended, [`Waits::ask`] says busy until then.
-    pub fn until_any(&self) -> bool {
+    pub fn until_any(&self, also: impl Fn() -> bool) -> bool {
         let mut state = self.state();
         loop {
             if state.ended || state.released || state.unfollowed {
                 return false;
             }
-            if !state.waits.is_empty() {
+            if !state.waits.is_empty() || also() {
                 return true;
             }
-            let waited = self.changed.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+            let waited = self.changed.wait_timeout(state, LOOK);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -226,11 +241,13 @@ impl Waits {
                 continue;
             }
             if let Some(noted) = state.waits.remove(&key) {
-                let past = Past {
-                    span: noted.wait.span,
-                    since: noted.since,
-                };
-                state.past.insert(noted.wait.process, past);
+                if !noted.wait.again {
+                    let past = Past {
+                        span: noted.wait.span,
+                        since: noted.since,
+                    };
+                    state.past.insert(noted.wait.process, past);
+                }
                 state.finish(noted, true);
             }
             return true;
@@ -283,7 +300,8 @@ impl Waits {
             return false;
         };
         let past = state.past.get(&wait.process);
-        if state.released || past.is_some_and(|past| past.is_rest(&wait.span)) {
+        let is_rest = !wait.again && past.is_some_and(|past| past.is_rest(&wait.span));
+        if state.released || is_rest {
             return false;
         }
         state.last += 1;
@@ -350,6 +368,11 @@ impl Waits {
         !over.is_empty()
     }
 
+    /// Returns the calls on sockets that have ended early, which the supervisor serves again.
+    pub(crate) fn take_again(&self) -> Vec<Call> {
+        std::mem::take(&mut self.state().again)
+    }
+
     /// Returns the interval of [`sweep`](Self::sweep), or `None` if there is no wait.
     pub(crate) fn sweep_interval(&self) -> Option<Duration> {
         let state = self.state();
@@ -384,18 +407,36 @@ impl Waits {
     pub(crate) fn threads(&self) -> Vec<u32> {
         self.state().waits.keys().map(|(_, tid)| *tid).collect()
     }
+
+    /// Returns whether the supervisor has to serve calls again.
+    pub(crate) fn has_again(&self) -> bool {
+        !self.state().again.is_empty()
+    }
 }
 
 impl State {
     /// Answers a call that was removed from the waits: with its result on expiry, otherwise by
     /// leaving it to the kernel.
-    fn finish(&self, noted: Noted, by_time: bool) {
+    fn finish(&mut self, noted: Noted, by_time: bool) {
         let Some(attached) = &self.attached else {
             return;
         };
         let wait = noted.wait;
         attached.forget(&wait.descriptors);
-        let answer = if !by_time {
+        if wait.again && !by_time {
+            let has_signal = crate::look::thread(wait.call.tid)
+                .is_some_and(|thread| thread.has_signal(wait.mask));
+            if !has_signal {
+                self.again.push(wait.call);
+                sys::wake(attached.bell.as_fd());
+                return;
+            }
+        }
+        let answer = if !by_time && wait.again {
+            // A call with a time limit is not restarted.
+            let limited = wait.span.length != ENDLESS;
+            Err(Errno(if limited { libc::EINTR } else { RESTART }))
+        } else if !by_time {
             Ok(Answer::Continue)
         } else if attached.listener.is_waiting(&wait.call) {
             for (address, bytes) in &wait.writes {

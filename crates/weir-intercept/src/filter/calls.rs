@@ -303,9 +303,7 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         fate: Fate::Through,
         why: "An existing socket was created by the supervisor, passed by it, or is of a family that reaches no network (UNIX and the like).",
-        calls: &[
-            ("socketpair", 53),
-        ],
+        calls: &[("socketpair", 53)],
     },
     Group {
         fate: Fate::Through,

@@ -209,6 +209,9 @@ impl Supervisor {
                 }
                 if events[2] != 0 {
                     sys::take_wake(bell.as_fd());
+                }
+                self.resume_by_clock();
+                if events[2] != 0 {
                     self.answer_question();
                 }
             }

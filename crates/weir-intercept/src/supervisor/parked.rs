@@ -10,13 +10,13 @@ use crate::backend::Errno;
 use crate::look;
 use crate::seccomp::{Answer, Call};
 use crate::sys;
+use crate::waits::{ENDLESS, RESTART, Span, Wait};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How often signals and deadlines are looked for.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// The kernel restarts a call that returns this after a signal, or makes it EINTR (`ERESTARTSYS`).
-const RESTART: i32 = 512;
 
 /// What a call waits for.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +59,8 @@ struct Parked {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     parked: Vec<Parked>,
+    /// The handshakes of calls that wait by the stack's clock, by the id of the call.
+    connecting: BTreeMap<u64, Connecting>,
     looked: Option<Instant>,
 }
 
@@ -84,6 +86,31 @@ impl Supervisor {
     /// Lets a call wait. `file` is a duplicate of its descriptor.
     pub(super) fn park(&mut self, call: &Call, file: OwnedFd, waiting: Waiting) -> Handled {
         let limit = sys::time_option(file.as_fd(), waiting.limit().0)?;
+        if let Some(waits) = self.setup.waits.clone() {
+            if let Waiting::Connect(connecting) = waiting {
+                self.calls.connecting.insert(call.id, connecting);
+            }
+            let span = Span {
+                length: limit.map_or(ENDLESS, |limit| limit.as_nanos() as u64),
+                absolute: None,
+                coarse: false,
+            };
+            let wait = Wait {
+                call: *call,
+                process: self.process(call),
+                span,
+                descriptors: vec![(file, waiting.events() as u32)],
+                futex: None,
+                mask: None,
+                writes: Vec::new(),
+                result: Err(Errno(waiting.limit().1)),
+                again: true,
+            };
+            return match waits.note(wait) {
+                true => Ok(Answer::Later),
+                false => Err(Errno(libc::EAGAIN)),
+            };
+        }
         // A thread has one call at a time: an earlier one was interrupted.
         self.calls.parked.retain(|other| other.call.tid != call.tid);
         self.calls.parked.push(Parked {
@@ -117,6 +144,23 @@ impl Supervisor {
             }
         }
         self.look();
+    }
+
+    /// Serves the calls again that have waited by the stack's clock.
+    pub(super) fn resume_by_clock(&mut self) {
+        let Some(waits) = self.setup.waits.clone() else {
+            return;
+        };
+        for call in waits.take_again() {
+            let connecting = self.calls.connecting.remove(&call.id);
+            if self.listener.is_waiting(&call) {
+                let answer = match connecting {
+                    Some(connecting) => self.connected(&call, connecting),
+                    None => self.handle(&call),
+                };
+                self.listener.answer(&call, answer);
+            }
+        }
     }
 
     /// A call that waits again has the deadline that it had.

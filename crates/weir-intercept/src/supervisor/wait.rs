@@ -68,6 +68,7 @@ impl Supervisor {
             futex: wanted.futex,
             mask: wanted.mask,
             writes: wanted.writes,
+            again: false,
             result: if futex {
                 Err(Errno(libc::ETIMEDOUT))
             } else {
@@ -128,7 +129,7 @@ impl Supervisor {
             return None;
         }
         // A thread may have changed a futex or sent a signal since the first sweep, before it fell asleep itself.
-        if waits.sweep() {
+        if waits.sweep() || waits.has_again() {
             return None;
         }
         let (_, ready) = waits.descriptors()?;

@@ -125,15 +125,14 @@ impl Engine {
             return;
         };
         let mut backoff = Backoff::new();
-        while waits.until_any() {
+        while waits.until_any(|| self.has_packets_under_way()) {
             if self.is_interrupted() {
                 // Virtual time has stopped, so clients finish by the machine's clock.
                 waits.release();
                 return;
             }
             let driving = self.driving();
-            if self.clients() == Activity::Waiting {
-                self.step(waits);
+            if self.clients() == Activity::Waiting && self.step(waits) {
                 backoff = Backoff::new();
             } else {
                 drop(driving);
@@ -142,19 +141,29 @@ impl Engine {
         }
     }
 
-    /// Ends the first wait, and moves the clock to its deadline if that lies ahead.
-    fn step(&self, waits: &Waits) {
+    /// Ends the first wait, and moves the clock to its deadline if that lies ahead. Without a deadline it moves the clock
+    /// as long as packets are under way. Returns false if there is nothing to do.
+    fn step(&self, waits: &Waits) -> bool {
         if waits.expire(self.stack.clock.now()) {
-            return;
+            return true;
         }
-        let Some(deadline) = waits.earliest() else {
-            return;
-        };
+        let deadline = waits.earliest();
+        if deadline.is_none() && !self.has_packets_under_way() {
+            return false;
+        }
         // Captures whose devices do not all exist begin later.
         drop(self.begin_playback());
-        if self.pace(Some(deadline), Some(deadline)) == Pause::Limit {
+        if self.pace(deadline, deadline) == Pause::Limit
+            && let Some(deadline) = deadline
+        {
             waits.expire(deadline);
         }
+        true
+    }
+
+    /// Returns whether programs have sockets and the stack has a packet that waits for a timer.
+    fn has_packets_under_way(&self) -> bool {
+        self.has_inet() && self.stack.timers.packets_wait()
     }
 
     /// Moves the clock for a command or at the end of the run, and completes all the work that is

@@ -401,6 +401,11 @@ impl Engine {
             .any(|endpoint| endpoint.ns == ns)
     }
 
+    /// Returns whether a program has ever opened a socket.
+    pub(super) fn has_inet(&self) -> bool {
+        self.inet.watch.get().is_some()
+    }
+
     /// Returns whether a program has written to a stream, or closed a socket, and nobody has looked at it.
     pub(super) fn inet_is_busy(&self) -> bool {
         let Some(watch) = self.inet.watch.get() else {
