@@ -400,6 +400,11 @@ const RULES: &[Rule] = &[
         &[Range(1, *nsfs::REQUESTS.start(), *nsfs::REQUESTS.end())],
         Notify,
     ),
+    // Reads of the clock, which the preloaded library makes.
+    (If::OwnClock, libc::SYS_clock_gettime, &[], Notify),
+    (If::OwnClock, libc::SYS_gettimeofday, &[], Notify),
+    #[cfg(target_arch = "x86_64")]
+    (If::OwnClock, libc::SYS_time, &[], Notify),
     // Timed waits.
     (If::OwnClock, libc::SYS_nanosleep, &[], Notify),
     (If::OwnClock, libc::SYS_clock_nanosleep, &[], Notify),

@@ -262,6 +262,10 @@ impl Launcher {
             Some(file) => Some(link_tool(&scratch.0, file)?),
             None => None,
         };
+        let library = match &self.waits {
+            Some(_) => Some(write_library(&scratch.0)?),
+            None => None,
+        };
         let ns = self.netns.unwrap_or(stack.initial);
         let root = sys::effective_uid() == 0;
         let mut refused = None;
@@ -290,7 +294,7 @@ impl Launcher {
                     limit_carrier: carrier == Carrier::Limit,
                     own_clock: self.waits.is_some(),
                 };
-                let mut plan = self.plan(&stack.id, tools.as_deref())?;
+                let mut plan = self.plan(&stack.id, tools.as_deref(), library.as_deref())?;
                 plan.filter = Some(filter::build(options));
                 plan.own_network = !self.host_network;
                 plan.give_up = root && !user_namespace;
@@ -346,7 +350,7 @@ impl Launcher {
     /// Starts a program inside a launch of the same stack, without filter and supervisor.
     fn spawn_nested(self, runtime: &Runtime, stack: &str) -> Result<Child, LaunchError> {
         // The outer launch has already put its tools into `PATH`.
-        let mut plan = self.plan(stack, None)?;
+        let mut plan = self.plan(stack, None, None)?;
         if let Some(ns) = self.netns {
             let file = runtime
                 .namespace_file(ns)
@@ -400,7 +404,13 @@ impl Launcher {
         Ok(self.child(started, mode, Some((thread, stop)), Some(scratch)))
     }
 
-    fn plan(&self, stack: &str, tools: Option<&Path>) -> Result<Plan, LaunchError> {
+    /// Returns what to start. `library` is preloaded into the program.
+    fn plan(
+        &self,
+        stack: &str,
+        tools: Option<&Path>,
+        library: Option<&Path>,
+    ) -> Result<Plan, LaunchError> {
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let path = client_path(tools, std::env::var_os("PATH"));
         environment.insert("PATH".into(), path);
@@ -411,6 +421,14 @@ impl Launcher {
             };
         }
         environment.insert(ACTIVE_VARIABLE.into(), stack.into());
+        if let Some(library) = library {
+            let preload = environment.entry("LD_PRELOAD".into()).or_default();
+            let others = std::mem::replace(preload, library.into());
+            if !others.is_empty() {
+                preload.push(":");
+                preload.push(others);
+            }
+        }
         let environment = environment
             .iter()
             .map(|(key, value)| {
@@ -537,6 +555,14 @@ fn link_tool(scratch: &Path, file: &Path) -> Result<PathBuf, LaunchError> {
         .and_then(|()| std::os::unix::fs::symlink(file, tools.join("weir")))
         .map_err(setup_io_error("the launch's directory"))?;
     Ok(tools)
+}
+
+/// Writes the library that reads the stack's clock (`preload/clock.rs`).
+fn write_library(scratch: &Path) -> Result<PathBuf, LaunchError> {
+    const CLOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/clock.so"));
+    let library = scratch.join("clock.so");
+    fs::write(&library, CLOCK).map_err(setup_io_error("the launch's directory"))?;
+    Ok(library)
 }
 
 /// Returns the `PATH` of clients: the launch's own tools, the former `PATH`, then

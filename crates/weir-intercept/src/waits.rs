@@ -24,7 +24,8 @@
 //! calls, and then checks whether another call has stopped.
 //!
 //! # What programs observe
-//! Programs read the machine's clock, which is not trapped. An absolute deadline therefore refers
+//! Programs with the C library read the stack's clock (`supervisor/clock.rs`). Static ones and those of Go read the
+//! machine's, and their absolute deadlines refer
 //! to that clock. The remaining time is rounded up (125 ms, 1.25 s, 60 s), so that the time between
 //! a program's read of the clock and its call does not matter. A program may read the clock after a
 //! wait, find that less time has passed, and wait for the rest. It waits for that rest in real
@@ -99,6 +100,8 @@ pub(crate) struct Wait {
     /// A call on a socket of the stack, which only the supervisor can serve: when it ends early, the supervisor does so
     /// again ([`Waits::take_again`]).
     pub(crate) again: bool,
+    /// The caller reads the stack's clock, so it never waits for a rest by the machine's.
+    pub(crate) exact: bool,
 }
 
 struct Noted {
@@ -145,6 +148,8 @@ struct State {
 /// The timed waits of a launch; see the module documentation.
 pub struct Waits {
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// The wall-clock time at which the clock was 0, ns since 1970.
+    epoch: Box<dyn Fn() -> u64 + Send + Sync>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -156,10 +161,15 @@ impl std::fmt::Debug for Waits {
 }
 
 impl Waits {
-    /// Creates the waits of a launch, under a clock that returns its time in nanoseconds.
-    pub fn new(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Arc<Waits> {
+    /// Creates the waits of a launch, under a clock that returns its time in nanoseconds. `epoch` is the wall-clock time at
+    /// which it was 0, in nanoseconds since 1970.
+    pub fn new(
+        clock: impl Fn() -> u64 + Send + Sync + 'static,
+        epoch: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Arc<Waits> {
         Arc::new(Waits {
             clock: Box::new(clock),
+            epoch: Box::new(epoch),
             state: Mutex::default(),
             changed: Condvar::new(),
         })
@@ -167,6 +177,16 @@ impl Waits {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the time of the clock in ns.
+    pub(crate) fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// Returns the wall-clock time in ns since 1970.
+    pub(crate) fn wall_time(&self) -> u64 {
+        (self.epoch)() + (self.clock)()
     }
 
     /// Returns whether all programs wait.
@@ -241,7 +261,7 @@ impl Waits {
                 continue;
             }
             if let Some(noted) = state.waits.remove(&key) {
-                if !noted.wait.again {
+                if !noted.wait.again && !noted.wait.exact {
                     let past = Past {
                         span: noted.wait.span,
                         since: noted.since,
@@ -300,7 +320,8 @@ impl Waits {
             return false;
         };
         let past = state.past.get(&wait.process);
-        let is_rest = !wait.again && past.is_some_and(|past| past.is_rest(&wait.span));
+        let is_rest =
+            !wait.again && !wait.exact && past.is_some_and(|past| past.is_rest(&wait.span));
         if state.released || is_rest {
             return false;
         }

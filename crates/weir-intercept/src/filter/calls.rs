@@ -60,6 +60,11 @@ pub(crate) const GROUPS: &[Group] = &[
         ],
     },
     Group {
+        fate: Fate::StopsByClock,
+        why: "Reads of the clock: under a clock of the stack's own they return its time.",
+        calls: &[("clock_gettime", 228), ("gettimeofday", 96), ("time", 201)],
+    },
+    Group {
         fate: Fate::Stops,
         why: "Traffic: a call on a netlink or datagram socket stops, recognised by the descriptor's number or a flag; every other call goes through.",
         calls: &[
@@ -504,9 +509,6 @@ pub(crate) const GROUPS: &[Group] = &[
         fate: Fate::Through,
         why: "Time; setting it needs CAP_SYS_TIME, which root has given up.",
         calls: &[
-            ("time", 201),
-            ("gettimeofday", 96),
-            ("clock_gettime", 228),
             ("clock_getres", 229),
             ("clock_adjtime", 305),
             ("adjtimex", 159),

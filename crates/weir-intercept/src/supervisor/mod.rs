@@ -6,7 +6,7 @@
 //! be available at once), [`namespace`] (unshare, setns, mounts of namespace files, lifetime of
 //! namespaces), [`nsfs`] (`statfs` and ioctls of namespace files), [`path`] (resolution of path
 //! arguments), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`),
-//! [`ioctl`] (`SIOC*`), [`wait`] (timed waits).
+//! [`ioctl`] (`SIOC*`), [`wait`] (timed waits), [`clock`] (reads of the clock).
 //!
 //! The thread takes one call at a time. It identifies an open file of a client by (device, inode),
 //! never by its number, which may have been closed, duplicated or reused. It copies memory of a
@@ -14,6 +14,7 @@
 //! this is no barrier against a hostile program; it only serves honest ones. Before an effect that
 //! outlives the call, [`Listener::is_waiting`] makes sure that the memory read belonged to the
 //! caller.
+mod clock;
 mod internet;
 mod ioctl;
 mod namespace;
@@ -88,6 +89,8 @@ pub(crate) struct Supervisor {
     unreadable: unreadable::Unreadable,
     /// The calls on internet sockets that wait.
     calls: parked::Calls,
+    /// The processes that read the stack's clock.
+    readers: clock::Readers,
     /// The buffer of a datagram.
     packet: Vec<u8>,
     held: BTreeMap<NsId, namespace::Held>,
@@ -128,6 +131,7 @@ impl Supervisor {
             writers: served::Writers::default(),
             unreadable: unreadable::Unreadable::default(),
             calls: parked::Calls::default(),
+            readers: clock::Readers::default(),
             packet: Vec::new(),
             held: BTreeMap::new(),
             pretended_users: BTreeSet::new(),
@@ -308,6 +312,8 @@ impl Supervisor {
             | libc::SYS_epoll_pwait2
             | libc::SYS_futex => self.wait(call),
 
+            libc::SYS_clock_gettime | libc::SYS_gettimeofday => self.read_clock(call),
+
             libc::SYS_socket => self.socket(call),
             libc::SYS_bind => self.bind(call),
             libc::SYS_listen => self.listen(call),
@@ -358,6 +364,7 @@ impl Supervisor {
             libc::SYS_rmdir => self.unlink(call, HERE, first, libc::AT_REMOVEDIR),
             libc::SYS_unlink => self.unlink(call, HERE, first, 0),
             libc::SYS_rename => self.rename(call, (HERE, first), (HERE, second)),
+            libc::SYS_time => self.read_clock(call),
             libc::SYS_poll | libc::SYS_select | libc::SYS_epoll_wait => self.wait(call),
             _ => Ok(Answer::Continue),
         }

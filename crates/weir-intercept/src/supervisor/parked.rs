@@ -105,6 +105,7 @@ impl Supervisor {
                 writes: Vec::new(),
                 result: Err(Errno(waiting.limit().1)),
                 again: true,
+                exact: true,
             };
             return match waits.note(wait) {
                 true => Ok(Answer::Later),

@@ -53,11 +53,22 @@ impl Supervisor {
         if name.trim_end() == "weir" {
             return None;
         }
-        let (span, wanted) = wanted(call).ok()??;
+        let (mut span, wanted) = wanted(call).ok()??;
+        let process = self.process(call);
+        if self.readers.has(process) {
+            if let Some((clock, deadline)) = span.absolute.take() {
+                let now = super::clock::time_of(self.setup.waits.as_ref()?, clock)?;
+                span.length = deadline.saturating_sub(now);
+                if span.length == 0 {
+                    return Some(over(call, process));
+                }
+            }
+            // The program sees that the whole time has passed.
+            span.coarse = false;
+        }
         if span.length == 0 || span.length >= ENDLESS {
             return None;
         }
-        let process = self.process(call);
         let descriptors = duplicates(process, &wanted.descriptors).ok()?;
         let futex = matches!(call.number, libc::SYS_futex);
         Some(Wait {
@@ -69,6 +80,7 @@ impl Supervisor {
             mask: wanted.mask,
             writes: wanted.writes,
             again: false,
+            exact: self.readers.has(process),
             result: if futex {
                 Err(Errno(libc::ETIMEDOUT))
             } else {
@@ -87,7 +99,11 @@ impl Supervisor {
         };
         let processes = self.all_wait();
         let all_wait = processes.is_some();
-        waits.answer(question, all_wait, &processes.unwrap_or_default());
+        let processes = processes.unwrap_or_default();
+        if all_wait {
+            self.readers.keep(&processes);
+        }
+        waits.answer(question, all_wait, &processes);
     }
 
     /// Returns the processes if all of them wait. [`crate::waits`] explains the two looks.
@@ -139,6 +155,29 @@ impl Supervisor {
         // The listener hangs up when no program is left.
         let quiet = events.iter().all(|event| event & libc::POLLIN == 0);
         quiet.then(|| first.keys().map(|(process, _)| *process).collect())
+    }
+}
+
+/// A wait whose deadline the stack's clock has passed; the machine's may not have.
+fn over(call: &Call, process: u32) -> Wait {
+    Wait {
+        call: *call,
+        process,
+        span: Span {
+            length: 0,
+            absolute: None,
+            coarse: false,
+        },
+        descriptors: Vec::new(),
+        futex: None,
+        mask: None,
+        writes: Vec::new(),
+        result: match call.number {
+            libc::SYS_futex => Err(Errno(libc::ETIMEDOUT)),
+            _ => Ok(0),
+        },
+        again: false,
+        exact: true,
     }
 }
 

@@ -113,8 +113,8 @@ impl Backoff {
 impl Engine {
     /// Makes clients wait by this stack's clock.
     pub fn take_waits(&self) -> Arc<Waits> {
-        let stack = self.stack.clone();
-        let make = || Waits::new(move || stack.clock.now());
+        let (stack, same) = (self.stack.clone(), self.stack.clone());
+        let make = || Waits::new(move || stack.clock.now(), move || same.clock.epoch_ns());
         self.time.waits.get_or_init(make).clone()
     }
 
