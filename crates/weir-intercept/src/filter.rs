@@ -405,6 +405,26 @@ const RULES: &[Rule] = &[
     (If::OwnClock, libc::SYS_gettimeofday, &[], Notify),
     #[cfg(target_arch = "x86_64")]
     (If::OwnClock, libc::SYS_time, &[], Notify),
+    // Timers.
+    (
+        If::OwnClock,
+        libc::SYS_setitimer,
+        &[In(0, &[libc::ITIMER_REAL as u32])],
+        Notify,
+    ),
+    (
+        If::OwnClock,
+        libc::SYS_getitimer,
+        &[In(0, &[libc::ITIMER_REAL as u32])],
+        Notify,
+    ),
+    (If::OwnClock, libc::SYS_timer_create, &[], Notify),
+    (If::OwnClock, libc::SYS_timer_settime, &[], Notify),
+    (If::OwnClock, libc::SYS_timer_gettime, &[], Notify),
+    (If::OwnClock, libc::SYS_timer_delete, &[], Notify),
+    (If::OwnClock, libc::SYS_timerfd_settime, &[], Notify),
+    #[cfg(target_arch = "x86_64")]
+    (If::OwnClock, libc::SYS_alarm, &[], Notify),
     // Timed waits.
     (If::OwnClock, libc::SYS_nanosleep, &[], Notify),
     (If::OwnClock, libc::SYS_clock_nanosleep, &[], Notify),

@@ -43,6 +43,7 @@
 //! no sandbox for hostile ones.
 #![deny(unsafe_code)]
 
+mod alarms;
 mod backend;
 pub mod control;
 pub mod datagram;

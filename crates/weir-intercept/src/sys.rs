@@ -474,6 +474,54 @@ pub(crate) fn pidfd_getfd(process: BorrowedFd<'_>, fd: i32) -> Result<OwnedFd, E
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) } as i32)
 }
 
+/// Sends a signal to a process; 0 only checks that it is there.
+pub(crate) fn send_signal(process: u32, signal: i32) -> Result<(), Errno> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::kill(process as i32, signal) }).map(drop)
+}
+
+/// Returns whether a process's descriptor is the same open file as one of ours (`kcmp`).
+pub(crate) fn is_same_file(process: u32, fd: i32, own: BorrowedFd<'_>) -> bool {
+    const KCMP_FILE: i32 = 0;
+    let me = std::process::id();
+    // SAFETY: no pointers.
+    let order =
+        unsafe { libc::syscall(libc::SYS_kcmp, process, me, KCMP_FILE, fd, own.as_raw_fd()) };
+    // A kernel that does not compare them says nothing against it.
+    order == 0 || order < 0 && matches!(errno(), Errno(libc::ENOSYS | libc::EPERM))
+}
+
+fn set_timer(fd: BorrowedFd<'_>, nanoseconds: i64) -> Result<(), Errno> {
+    let none = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let time = libc::itimerspec {
+        it_interval: none,
+        it_value: libc::timespec {
+            tv_nsec: nanoseconds,
+            ..none
+        },
+    };
+    // SAFETY: `time` outlives the call.
+    check(unsafe { libc::timerfd_settime(fd.as_raw_fd(), 0, &time, std::ptr::null_mut()) })
+        .map(drop)
+}
+
+/// Disarms the timer behind a descriptor.
+pub(crate) fn disarm_timer(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    set_timer(fd, 0)
+}
+
+/// Makes the timer behind a descriptor expire, and waits until it has.
+pub(crate) fn expire_timer(fd: BorrowedFd<'_>) {
+    const PATIENCE_MS: i32 = 100;
+    if set_timer(fd, 1).is_ok() {
+        // The program may have read it before this thread sees it.
+        let _ = poll_in(&[fd], Some(PATIENCE_MS));
+    }
+}
+
 /// Polls descriptors for input and returns the `revents` of each. A timeout of `None` waits without
 /// limit.
 pub(crate) fn poll_in(fds: &[BorrowedFd<'_>], timeout_ms: Option<i32>) -> Result<Vec<i16>, Errno> {

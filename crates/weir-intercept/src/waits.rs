@@ -31,6 +31,7 @@
 //! wait, find that less time has passed, and wait for the rest. It waits for that rest in real
 //! time, because the stack's clock has already counted the whole wait. A wait of twenty days or
 //! more counts as infinite.
+use crate::alarms::{Alarm, Alarms, Timer};
 use crate::backend::Errno;
 use crate::seccomp::{Answer, Call, Listener};
 use crate::sys;
@@ -132,6 +133,7 @@ struct State {
     /// same order in every run of a script, as long as processes are forked in the same order.
     waits: BTreeMap<(u64, u32), Noted>,
     past: BTreeMap<u32, Past>,
+    alarms: Alarms,
     /// The calls that ended early and that the supervisor serves again.
     again: Vec<Call>,
     last: u64,
@@ -189,6 +191,17 @@ impl Waits {
         (self.epoch)() + (self.clock)()
     }
 
+    /// Arms or disarms a timer of a process.
+    pub(crate) fn set_alarm(&self, process: u32, timer: Timer, alarm: Option<(u64, Alarm)>) {
+        self.state().alarms.set(process, timer, alarm);
+        self.changed.notify_all();
+    }
+
+    /// Returns the time for which a timer is armed, and its interval.
+    pub(crate) fn alarm(&self, process: u32, timer: Timer) -> Option<(u64, u64)> {
+        self.state().alarms.get(process, timer)
+    }
+
     /// Returns whether all programs wait.
     pub fn ask(&self) -> Activity {
         let mut state = self.state();
@@ -213,7 +226,8 @@ impl Waits {
     pub fn earliest(&self) -> Option<u64> {
         let state = self.state();
         let first = state.waits.keys().next().map(|(time, _)| *time);
-        first.filter(|time| *time != u64::MAX)
+        let first = first.filter(|time| *time != u64::MAX);
+        first.into_iter().chain(state.alarms.earliest()).min()
     }
 
     /// Blocks until there is a wait, or `also` says that packets are under way, for which it is asked from time to time.
@@ -225,7 +239,7 @@ impl Waits {
             if state.ended || state.released || state.unfollowed {
                 return false;
             }
-            if !state.waits.is_empty() || also() {
+            if !state.waits.is_empty() || state.alarms.earliest().is_some() || also() {
                 return true;
             }
             let waited = self.changed.wait_timeout(state, LOOK);
@@ -239,10 +253,14 @@ impl Waits {
         self.changed.notify_all();
     }
 
-    /// Ends the first wait whose deadline is at or before `now`. Returns false if there is none.
+    /// Ends the first wait whose deadline is at or before `now`, or lets the first timer of a program expire. Returns false
+    /// if there is none.
     pub fn expire(&self, now: u64) -> bool {
         loop {
             let mut state = self.state();
+            if state.alarms.expire(now) {
+                return true;
+            }
             let Some((&key, noted)) = state.waits.first_key_value() else {
                 return false;
             };
@@ -414,6 +432,7 @@ impl Waits {
         (state.answered, state.all_wait) = (question, all_wait);
         if all_wait {
             state.past.retain(|process, _| processes.contains(process));
+            state.alarms.keep(processes);
         }
         self.changed.notify_all();
     }

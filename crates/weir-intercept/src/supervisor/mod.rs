@@ -6,7 +6,8 @@
 //! be available at once), [`namespace`] (unshare, setns, mounts of namespace files, lifetime of
 //! namespaces), [`nsfs`] (`statfs` and ioctls of namespace files), [`path`] (resolution of path
 //! arguments), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`),
-//! [`ioctl`] (`SIOC*`), [`wait`] (timed waits), [`clock`] (reads of the clock).
+//! [`ioctl`] (`SIOC*`), [`wait`] (timed waits), [`clock`] (reads of the clock), [`alarm`]
+//! (timers).
 //!
 //! The thread takes one call at a time. It identifies an open file of a client by (device, inode),
 //! never by its number, which may have been closed, duplicated or reused. It copies memory of a
@@ -14,6 +15,7 @@
 //! this is no barrier against a hostile program; it only serves honest ones. Before an effect that
 //! outlives the call, [`Listener::is_waiting`] makes sure that the memory read belonged to the
 //! caller.
+mod alarm;
 mod clock;
 mod internet;
 mod ioctl;
@@ -91,6 +93,8 @@ pub(crate) struct Supervisor {
     calls: parked::Calls,
     /// The processes that read the stack's clock.
     readers: clock::Readers,
+    /// The timers that programs have created.
+    created: alarm::Created,
     /// The buffer of a datagram.
     packet: Vec<u8>,
     held: BTreeMap<NsId, namespace::Held>,
@@ -132,6 +136,7 @@ impl Supervisor {
             unreadable: unreadable::Unreadable::default(),
             calls: parked::Calls::default(),
             readers: clock::Readers::default(),
+            created: alarm::Created::default(),
             packet: Vec::new(),
             held: BTreeMap::new(),
             pretended_users: BTreeSet::new(),
@@ -314,6 +319,14 @@ impl Supervisor {
 
             libc::SYS_clock_gettime | libc::SYS_gettimeofday => self.read_clock(call),
 
+            libc::SYS_setitimer
+            | libc::SYS_getitimer
+            | libc::SYS_timer_create
+            | libc::SYS_timer_settime
+            | libc::SYS_timer_gettime
+            | libc::SYS_timer_delete
+            | libc::SYS_timerfd_settime => self.timer(call),
+
             libc::SYS_socket => self.socket(call),
             libc::SYS_bind => self.bind(call),
             libc::SYS_listen => self.listen(call),
@@ -365,6 +378,7 @@ impl Supervisor {
             libc::SYS_unlink => self.unlink(call, HERE, first, 0),
             libc::SYS_rename => self.rename(call, (HERE, first), (HERE, second)),
             libc::SYS_time => self.read_clock(call),
+            libc::SYS_alarm => self.timer(call),
             libc::SYS_poll | libc::SYS_select | libc::SYS_epoll_wait => self.wait(call),
             _ => Ok(Answer::Continue),
         }

@@ -102,6 +102,7 @@ impl Supervisor {
         let processes = processes.unwrap_or_default();
         if all_wait {
             self.readers.keep(&processes);
+            self.created.keep(&processes);
         }
         waits.answer(question, all_wait, &processes);
     }

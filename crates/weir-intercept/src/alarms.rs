@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Timers of programs under a clock that is not the machine's: `alarm`, `setitimer(ITIMER_REAL)`, `timer_settime` and
+//! `timerfd_settime`.
+//!
+//! The supervisor records them here instead of letting the kernel arm them. When the stack's clock gets to the time, a
+//! signal is sent to the process, or the kernel's own timer behind a descriptor is armed with the shortest time.
+use crate::sys;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// A timer of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// `ITIMER_REAL`, which `alarm` sets too.
+    Real,
+    /// A timer of `timer_create`.
+    Posix(i32),
+    /// A timer behind this descriptor.
+    Descriptor(i32),
+}
+
+/// What happens when a timer expires.
+#[derive(Debug)]
+pub(crate) enum Expiry {
+    /// The process gets a signal.
+    Signal(i32),
+    /// The descriptor, of which this is a duplicate, becomes readable.
+    Descriptor(OwnedFd),
+}
+
+/// An armed timer.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    /// The interval at which it repeats in ns; 0 if it does not.
+    pub(crate) interval: u64,
+    pub(crate) expiry: Expiry,
+}
+
+/// The armed timers of a launch, by process.
+#[derive(Debug, Default)]
+pub(crate) struct Alarms {
+    armed: BTreeMap<(u32, Timer), (u64, Alarm)>,
+    /// By time; timers of one time expire in the order of their processes.
+    due: BTreeMap<(u64, u32, Timer), ()>,
+}
+
+impl Alarms {
+    /// Arms a timer for a time of the stack's clock, or disarms it. Returns the time for which it was armed, and its
+    /// interval.
+    pub(crate) fn set(
+        &mut self,
+        process: u32,
+        timer: Timer,
+        alarm: Option<(u64, Alarm)>,
+    ) -> Option<(u64, u64)> {
+        let old = self.armed.remove(&(process, timer));
+        if let Some((time, _)) = &old {
+            self.due.remove(&(*time, process, timer));
+        }
+        if let Some((time, alarm)) = alarm {
+            self.due.insert((time, process, timer), ());
+            self.armed.insert((process, timer), (time, alarm));
+        }
+        old.map(|(time, alarm)| (time, alarm.interval))
+    }
+
+    /// Returns the time for which a timer is armed, and its interval.
+    pub(crate) fn get(&self, process: u32, timer: Timer) -> Option<(u64, u64)> {
+        let (time, alarm) = self.armed.get(&(process, timer))?;
+        Some((*time, alarm.interval))
+    }
+
+    /// Returns the time of the first timer.
+    pub(crate) fn earliest(&self) -> Option<u64> {
+        self.due.keys().next().map(|(time, ..)| *time)
+    }
+
+    /// Lets the first timer expire if it is due. Returns whether it was.
+    pub(crate) fn expire(&mut self, now: u64) -> bool {
+        let Some(&(time, process, timer)) = self.due.keys().next() else {
+            return false;
+        };
+        if time > now {
+            return false;
+        }
+        self.due.remove(&(time, process, timer));
+        let Some((_, alarm)) = self.armed.remove(&(process, timer)) else {
+            return true;
+        };
+        let alive = match &alarm.expiry {
+            Expiry::Signal(signal) => sys::send_signal(process, *signal).is_ok(),
+            Expiry::Descriptor(duplicate) => {
+                let Timer::Descriptor(fd) = timer else {
+                    return true;
+                };
+                let same = sys::is_same_file(process, fd, duplicate.as_fd());
+                if same {
+                    sys::expire_timer(duplicate.as_fd());
+                }
+                same
+            }
+        };
+        if alive && alarm.interval > 0 {
+            self.set(process, timer, Some((time + alarm.interval, alarm)));
+        }
+        true
+    }
+
+    /// Forgets the timers of processes that are gone.
+    pub(crate) fn keep(&mut self, processes: &[u32]) {
+        self.armed
+            .retain(|(process, _), _| processes.contains(process));
+        self.due
+            .retain(|(_, process, _), ()| processes.contains(process));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_expire_in_order_and_repeat() {
+        let mut alarms = Alarms::default();
+        let me = std::process::id();
+        let signal = |interval| Alarm {
+            interval,
+            expiry: Expiry::Signal(0), // only checks that the process is there
+        };
+        assert_eq!(alarms.set(me, Timer::Real, Some((50, signal(20)))), None);
+        assert_eq!(alarms.set(me, Timer::Posix(0), Some((60, signal(0)))), None);
+        assert_eq!(alarms.get(me, Timer::Real), Some((50, 20)));
+        assert!(!alarms.expire(49));
+        assert!(alarms.expire(50));
+        assert_eq!(alarms.earliest(), Some(60));
+        assert!(alarms.expire(65));
+        assert_eq!(alarms.earliest(), Some(70));
+        assert_eq!(alarms.set(me, Timer::Real, None), Some((70, 20)));
+        assert_eq!(alarms.earliest(), None);
+        alarms.set(me, Timer::Real, Some((5, signal(0))));
+        alarms.keep(&[]);
+        assert!(!alarms.expire(9));
+    }
+}
