@@ -371,3 +371,41 @@ fn sleeps_are_deterministic() {
         }
     }
 }
+
+/// Programs with the C library read the stack's clock, and their timers follow it.
+const READS: &str = r#"set -e
+date -u +%T; sleep 100; date -u +%T
+timeout 5 sleep 1000 || echo timed out $?
+bash -c 'SECONDS=0; sleep 7; echo $SECONDS'
+while [ $(date +%s) -lt 10000 ]; do sleep 1000; done; date +%s
+python3 -c '
+import ctypes, signal, struct, time
+signal.signal(signal.SIGALRM, lambda *_: print("alarm", time.monotonic() - begin))
+begin = time.monotonic(); signal.alarm(50); signal.pause()
+signal.setitimer(signal.ITIMER_REAL, 2, 3); signal.pause(); signal.pause(); print(signal.setitimer(signal.ITIMER_REAL, 0))
+libc = ctypes.CDLL(None)
+timer = libc.timerfd_create(1, 0)
+libc.timerfd_settime(timer, 0, struct.pack("qqqq", 10, 0, 5, 0), None)
+number = ctypes.create_string_buffer(8)
+begin = time.monotonic()
+for _ in range(3): libc.read(timer, number, 8); print("timer", time.monotonic() - begin, struct.unpack("q", number))
+end = time.time() + 0.01
+while time.time() < end: pass
+print("spun")
+'
+"#;
+
+#[test]
+fn programs_read_the_clock_of_the_stack() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let expected = "00:00:00\n00:01:40\ntimed out 124\n7\n10112\nalarm 50.0\nalarm 52.0\nalarm 55.0\n(3.0, 3.0)\n\
+                    timer 5.0 (1,)\ntimer 15.0 (1,)\ntimer 25.0 (1,)\nspun\n";
+    for user in users() {
+        for mode in ["auto", "paths"] {
+            let (printed, status) = script_with(*user, &["--mode", mode], READS);
+            assert_eq!((status, printed.as_str()), (0, expected), "{user:?} {mode}");
+        }
+    }
+}
