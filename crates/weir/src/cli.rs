@@ -81,7 +81,8 @@ standard input or output.\n\n\
 SCRIPT is any program. A file that is not executable is run by `sh`, and `-` runs standard input with `sh -s`. A topology \
 (.toml, .clab.yml, .mn) is expanded and run by `sh`; see `weir topology --help`. Scripts \
 find `weir` without a PATH to it. When all programs of the script wait, the clock moves to the end of the first wait: \
-`sleep 5` takes no real time and plays five seconds. Programs still read the machine's clock. Programs left in the \
+`sleep 5` takes no real time and plays five seconds. Programs with the C library read the stack's clock, too; static \
+ones and those in Go read the machine's. Programs left in the \
 background keep running while the remaining packets are played, and for up to five seconds of the clock after that. \
 If a capture or the JSON goes to standard output, the script's output goes to standard error.\n\n\
 SPEC is a list of key=value pairs separated by commas. All are optional: proto (udp, tcp), rate (frames per second, or \
@@ -133,6 +134,10 @@ pub struct Run {
     /// programs of the script sleep or wait for a time-out and nothing else can happen.
     #[arg(long)]
     pub frozen_clock: bool,
+    /// Run by the machine's clock instead of virtual time, with live ports, until the script ends. Processes that it left in
+    /// the background end with it.
+    #[arg(long, conflicts_with_all = ["until", "frozen_clock", "capture_all", "drops", "traces"])]
+    pub real_time: bool,
     /// Send what hosts send without being asked when a link comes up and when they join or leave a
     /// group: router solicitations, MLD and IGMP reports. By default captures contain only the traffic
     /// of the script. `weir up` always sends them.

@@ -22,8 +22,8 @@ use crate::cli::{DeviceGenerator, Run};
 use crate::engine::ports::start;
 use crate::engine::{Engine, Goal};
 use crate::playback::Playback;
-use crate::report;
 use crate::report::units::Style;
+use crate::report::{self, Report};
 
 /// The exit status of a script that SIGINT ended, and of an interrupted run.
 const INTERRUPTED: u8 = 130;
@@ -34,6 +34,9 @@ const LEFTOVERS: Duration = Duration::from_secs(5);
 
 /// Runs the script, plays the remaining packets, reports.
 pub fn run(args: &Run) -> Result<ExitCode, String> {
+    if args.real_time {
+        return super::real_time::run(args);
+    }
     let stack = weir_stack::build(Config {
         seed: args.seed,
         link_chatter: args.link_chatter,
@@ -121,13 +124,7 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     for journey in journeys {
         print_report(args, &(journey + "\n"))?;
     }
-    if !args.quiet {
-        print_report(args, &report.to_text(Style::of_stdout(args.all)))?;
-    }
-    if let Some(file) = json {
-        let text = serde_json::to_string_pretty(&report.to_json());
-        file.write(&(text.map_err(|error| error.to_string())? + "\n"))?;
-    }
+    print(args, &report, json)?;
     for error in &finished.errors {
         eprintln!("weir: {error}");
     }
@@ -136,6 +133,28 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
         (true, true) => ExitCode::from(INTERRUPTED),
         (true, false) => ExitCode::SUCCESS,
     })
+}
+
+/// Prints the report, and writes it as JSON, as the command line wants it.
+pub fn print(args: &Run, report: &Report, json: Option<ReportFile>) -> Result<(), String> {
+    if !args.quiet {
+        print_report(args, &report.to_text(Style::of_stdout(args.all)))?;
+    }
+    if let Some(file) = json {
+        let text = serde_json::to_string_pretty(&report.to_json());
+        file.write(&(text.map_err(|error| error.to_string())? + "\n"))?;
+    }
+    Ok(())
+}
+
+/// Returns whether a capture on standard input belongs to the stack, so that the script has none.
+pub fn takes_input(args: &Run) -> bool {
+    let inputs = args.inputs.iter();
+    let mut ports = args.ports.iter();
+    inputs
+        .map(|input| &input.file)
+        .any(|file| files::is_standard(file))
+        || ports.any(|port| port.keys.get("file") == Some("-"))
 }
 
 /// Returns the name of the script or command for messages.
@@ -165,7 +184,7 @@ fn print_report(args: &Run, text: &str) -> Result<(), String> {
 
 /// Writes the script of a topology into the stack's directory. Returns its path, or `None` if the
 /// script is no topology.
-fn expand(args: &Run, runtime: &Runtime) -> Result<Option<PathBuf>, String> {
+pub fn expand(args: &Run, runtime: &Runtime) -> Result<Option<PathBuf>, String> {
     let Some(file) = args.script.as_ref().map(Path::new) else {
         return Ok(None);
     };
@@ -180,7 +199,7 @@ fn expand(args: &Run, runtime: &Runtime) -> Result<Option<PathBuf>, String> {
 }
 
 /// Returns the program and its arguments. `sh` runs a script that is not executable.
-fn program(args: &Run, expanded: Option<&Path>) -> (OsString, Vec<OsString>) {
+pub fn program(args: &Run, expanded: Option<&Path>) -> (OsString, Vec<OsString>) {
     if let Some(path) = expanded {
         return ("sh".into(), vec![path.into()]);
     }
@@ -241,16 +260,7 @@ fn run_script(
         .host_network(args.client.host_network)
         .provide(own_program())
         .waits(waits.clone())
-        // A capture on standard input belongs to the stack, not to the script.
-        .no_input(
-            args.inputs
-                .iter()
-                .any(|input| files::is_standard(&input.file))
-                || args
-                    .ports
-                    .iter()
-                    .any(|port| port.keys.get("file") == Some("-")),
-        )
+        .no_input(takes_input(args))
         .output_to_errors(files::writes_standard_output(args))
         .spawn(engine.clone());
     match launched {

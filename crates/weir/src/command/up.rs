@@ -4,19 +4,18 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use weir_intercept::Runtime;
 use weir_intercept::control::Server;
-use weir_stack::{Config, Cpu};
+use weir_stack::Config;
 
+use super::loops::Wakers;
 use super::{FAILED, files, pin};
 use crate::cli::Up;
 use crate::engine::Engine;
 use crate::engine::ports::start;
-use crate::engine::ports::worker::{self, Pollers};
 use crate::playback::Playback;
 
 /// Returns the default control socket, in a directory that only the user may write to:
@@ -79,54 +78,20 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
         return Err(format!("--rcu {}: cannot start the thread", args.rcu));
     }
     stack.domain.on_stall(|stall| eprintln!("weir: {stall}"));
-    let pollers = Pollers::new(args.cpus).map_err(|error| format!("epoll: {error}"))?;
-    let pollers = Arc::new(pollers);
-    let bell = pollers.clone();
-    stack.set_waker(Box::new(move || bell.ring()));
-    let bell = pollers.clone();
-    stack.softnet.set_waker(Box::new(move |cpu| bell.wake(cpu)));
+    let wakers = Wakers::new(&stack, args.cpus)?;
     let runtime = Runtime::create(None)
         .map_err(|error| format!("cannot create the stack's directory: {error}"))?;
     let inputs = (&args.inputs[..], &args.generators[..]);
     let playback = Playback::open_live(&stack, inputs, &args.outputs)?;
     let ports = start::open(&args.ports)?;
     let engine = Engine::new(stack, runtime, playback);
-    engine.ports.start(pollers.clone());
+    wakers.attach(&engine);
     engine.expect(ports);
     let server = Server::bind(&path, engine.clone()).map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => format!("{}: a stack already runs there", path.display()),
         _ => format!("{}: {error}", path.display()),
     })?;
-    let mut cpus = Vec::new();
-    for id in 0..args.cpus {
-        let (engine, pollers) = (engine.clone(), pollers.clone());
-        let processor = processors.get(id).copied();
-        let run = move || {
-            if let Some(processor) = processor
-                && let Err(error) = pin::pin(processor)
-            {
-                eprintln!("weir: cpu {id} cannot be pinned to processor {processor}: {error}");
-            }
-            if id == 0 {
-                // Commands, which are short, share the engine's own CPU. This CPU also runs the RCU
-                // callbacks of control threads, which may never run again.
-                let idle = || {
-                    engine.end_dead_captures();
-                    engine.ports.settle(&engine);
-                    engine.settle_sysctls();
-                    engine.stack.domain.poll_in_place();
-                };
-                worker::run(&engine, &pollers, id, |work| work(&mut engine.cpu()), idle);
-            } else {
-                let mut cpu = Cpu::new(&engine.stack, id);
-                worker::run(&engine, &pollers, id, |work| work(&mut cpu), || {});
-            }
-        };
-        let thread = std::thread::Builder::new()
-            .name(format!("cpu {id}"))
-            .spawn(run);
-        cpus.push(thread.map_err(|error| format!("cpu {id}: {error}"))?);
-    }
+    let loops = wakers.start(&engine, args.cpus, &processors)?;
     let said = format!(
         "weir: the stack is up; run commands with weir exec --socket {} -- COMMAND\n",
         path.display()
@@ -147,11 +112,7 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     );
     drop(server);
     engine.stop();
-    pollers.ring();
-    for cpu in cpus {
-        // The thread has already printed its panic, if any.
-        let _ = cpu.join();
-    }
+    loops.join();
     let finished = engine.finish();
     for error in &finished.errors {
         eprintln!("weir: {error}");

@@ -232,12 +232,17 @@ impl Engine {
     fn begin_playback(&self) -> Result<(), String> {
         let begun = lock(&self.playback).start(self);
         let begun = begun.and_then(|()| self.begin_traces());
+        self.record();
+        begun
+    }
+
+    /// Starts the recording of the run, if it has not begun.
+    pub fn record(&self) {
         self.recording.get_or_init(|| {
             let recording = Recording::default();
             recording.start(&self.stack);
             recording
         });
-        begun
     }
 
     /// Starts ports, and captures of a stack in real time, whose devices now exist, and notes the names of new
