@@ -211,6 +211,8 @@ pub enum InetCall {
     },
     /// `recvmsg(MSG_ERRQUEUE)`: the reply's bytes are a message ([`crate::datagram`]); EAGAIN if there is none.
     ReceiveError(SocketId),
+    /// What the socket is ready for: the reply's value has the bits of `poll`.
+    Ready(SocketId),
     /// `getsockname`; the reply's bytes are the address.
     LocalAddress(SocketId),
     /// `getpeername`.

@@ -16,7 +16,7 @@
 //! paths, and the filter recognises the write to a sysctl by its descriptor: see [`WRITE_FDS`].
 pub(crate) mod calls;
 
-use crate::supervisor::nsfs;
+use crate::supervisor::{MOST_POLLED, nsfs};
 use libc::c_long;
 
 /// The descriptors of sysctl files opened for writing, so that a filter can recognise a `write` to
@@ -120,6 +120,8 @@ const NETNS: u32 = libc::CLONE_NEWNET as u32;
 const EMPTY_PATH: u32 = libc::AT_EMPTY_PATH as u32;
 /// Lengths of sockaddr_nl, sockaddr_in, sockaddr_in6.
 const SOCKADDR: &[u32] = &[12, 16, 28];
+/// The number of descriptors of a `poll` that may have a socket with an error.
+const POLLED: Test = Range(1, 1, MOST_POLLED as u32);
 /// The commands of `fcntl` that duplicate a descriptor.
 const DUPLICATE: &[u32] = &[libc::F_DUPFD as u32, libc::F_DUPFD_CLOEXEC as u32];
 const LAST_WRITE_FD: u32 = WRITE_FDS.end - 1;
@@ -430,7 +432,10 @@ const RULES: &[Rule] = &[
     (If::OwnClock, libc::SYS_clock_nanosleep, &[], Notify),
     #[cfg(target_arch = "x86_64")]
     (If::OwnClock, libc::SYS_poll, &[some_time(2)], Notify),
+    #[cfg(target_arch = "x86_64")]
+    (If::NoHostNetwork, libc::SYS_poll, &[POLLED], Notify),
     (If::OwnClock, libc::SYS_ppoll, &[NotNull(2)], Notify),
+    (If::NoHostNetwork, libc::SYS_ppoll, &[POLLED], Notify),
     #[cfg(target_arch = "x86_64")]
     (If::OwnClock, libc::SYS_select, &[NotNull(4)], Notify),
     (If::OwnClock, libc::SYS_pselect6, &[NotNull(4)], Notify),

@@ -193,6 +193,14 @@ fn arguments_are_compared() {
         assert_eq!(ask(MODE_U, call, [traffic, 0, 9999, 0, 0, 0]), NOTIFY);
         assert_eq!(ask(MODE_U, call, [3, 0, 9999, 0, 0, 0]), ALLOW);
     }
+    for count in [0, 1, 256, 257] {
+        let stops = (1..=256).contains(&count);
+        let expected = if stops { NOTIFY } else { ALLOW };
+        assert_eq!(
+            ask(MODE_U, libc::SYS_ppoll, [8, count, 0, 0, 0, 0]),
+            expected
+        );
+    }
     let g = libc::SYS_getsockopt;
     assert_eq!(ask(MODE_U, g, [3, 270, 1, 0, 0, 0]), NOTIFY);
     assert_eq!(ask(MODE_U, g, [3, 1, 3, 0, 0, 0]), NOTIFY);
@@ -248,8 +256,8 @@ fn timed_waits_stop_under_a_clock_of_its_own() {
     for (call, args, stops) in [
         (libc::SYS_nanosleep, [1, 0, 0, 0, 0, 0], true),
         (libc::SYS_clock_nanosleep, [1, 1, 1, 0, 0, 0], true),
-        (libc::SYS_ppoll, [1, 1, 1, 0, 0, 0], true),
-        (libc::SYS_ppoll, [1, 1, 0, 0, 0, 0], false),
+        (libc::SYS_ppoll, [1, 999, 1, 0, 0, 0], true),
+        (libc::SYS_ppoll, [1, 999, 0, 0, 0, 0], false),
         (libc::SYS_pselect6, [1, 0, 0, 0, 1, 0], true),
         (libc::SYS_pselect6, [1, 0, 0, 0, 0, 0], false),
         (libc::SYS_epoll_pwait, [3, 1, 1, 5, 0, 0], true),

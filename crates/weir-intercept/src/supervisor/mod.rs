@@ -31,6 +31,8 @@ mod traffic;
 mod unreadable;
 mod wait;
 
+pub(crate) use internet::MOST_POLLED;
+
 use crate::backend::{Backend, Errno, NsId, StackInfo};
 use crate::runtime::Runtime;
 use crate::seccomp::{Answer, Call, Listener};

@@ -37,6 +37,14 @@ struct Wanted {
 impl Supervisor {
     /// Serves a call with a time-out.
     pub(super) fn wait(&mut self, call: &Call) -> Handled {
+        if is_poll(call)
+            && let Some(found) = self.poll_errors(call)?
+        {
+            return Ok(Answer::Value(found));
+        }
+        if !has_time(call) {
+            return Ok(Answer::Continue);
+        }
         let Some(waits) = self.setup.waits.clone() else {
             return Ok(Answer::Continue);
         };
@@ -157,6 +165,23 @@ impl Supervisor {
         let quiet = events.iter().all(|event| event & libc::POLLIN == 0);
         quiet.then(|| first.keys().map(|(process, _)| *process).collect())
     }
+}
+
+fn is_poll(call: &Call) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if call.number == libc::SYS_poll {
+        return true;
+    }
+    call.number == libc::SYS_ppoll
+}
+
+/// Returns whether a call has a time-out; a `poll` stops without one, too.
+fn has_time(call: &Call) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if call.number == libc::SYS_poll {
+        return call.int(2) > 0;
+    }
+    call.number != libc::SYS_ppoll || call.args[2] != 0
 }
 
 /// A wait whose deadline the stack's clock has passed; the machine's may not have.

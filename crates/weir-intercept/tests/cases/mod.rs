@@ -261,7 +261,8 @@ signal.signal(signal.SIGALRM, bell); signal.setitimer(signal.ITIMER_REAL, .05)
 try: u.recv(1)
 except KeyboardInterrupt: print(\"interrupted\")
 u.connect(there); print(u.getpeername(), u.send(b\"12\"), os.write(u.fileno(), b\"345\"), os.read(u.fileno(), 9), u.recv(9))
-u.connect((\"10.0.0.9\", 2)); u.send(b\"x\"); print(select.select([u], [], [], 1)[0] == [u]); tried(lambda: u.recv(9))
+u.connect((\"10.0.0.9\", 2)); u.send(b\"x\"); print(select.select([u], [], [], 1)[0] == [u])
+p = select.poll(); p.register(u, select.POLLIN); print([e for _, e in p.poll(1000)]); tried(lambda: u.recv(9))
 u.setsockopt(0, 1, 16); print(u.getsockopt(0, 1))
 d = u.dup(); d.connect(there); d.send(b\"dup\"); print(d.fileno() >= 512, d.recv(9))
 pid = os.fork()
@@ -276,7 +277,7 @@ print(call(44, f, 8, 9, 0, 0, 0), call(44, f, 0, 0, 0, 8, 16), call(44, f, 0, 0,
 '",
         prints: "('0.0.0.0', 0) True True 17\n('10.0.0.1', 99)\nENOTCONN\n5 True 5\n\
                  (b'hel', ('10.0.0.9', 53)) 5 True\nEAGAIN\n3 3\ntimed out\nEAGAIN\n\
-                 (b'late', ('10.0.0.9', 53))\ninterrupted\n('10.0.0.9', 53) 2 3 b'12' b'345'\nTrue\nECONNREFUSED\n16\n\
+                 (b'late', ('10.0.0.9', 53))\ninterrupted\n('10.0.0.9', 53) 2 3 b'12' b'345'\nTrue\n[8]\nECONNREFUSED\n16\n\
                  True b'dup'\nb'child'\n300 ('::', 0, 0, 0)\nENETUNREACH\n\
                  EFAULT EFAULT EINVAL EFAULT EAGAIN EFAULT EINVAL EFAULT EFAULT EFAULT",
         ..DEFAULT

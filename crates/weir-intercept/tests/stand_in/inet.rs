@@ -115,6 +115,7 @@ impl Inet {
         | InetCall::Accept { socket: id, .. }
         | InetCall::Send { socket: id, .. }
         | InetCall::ReceiveError(id)
+        | InetCall::Ready(id)
         | InetCall::LocalAddress(id)
         | InetCall::PeerAddress(id)
         | InetCall::SetOption(id, ..)
@@ -209,6 +210,10 @@ impl Inet {
                 }
                 end.send(&answer.to_bytes())?;
                 reply.value = data.len() as i64;
+            }
+            InetCall::Ready(_) => {
+                let error = if socket.error == 0 { 0 } else { libc::POLLERR };
+                reply.value = error.into();
             }
             InetCall::LocalAddress(_) => reply.bytes.clone_from(&socket.local),
             InetCall::PeerAddress(_) if socket.peer.is_empty() => {

@@ -16,10 +16,11 @@
 //! XDP and vsock sockets fail with EAFNOSUPPORT. The options of iptables and its relatives fail with ENOPROTOOPT, as
 //! without their modules; a message on standard error, once per program, says so.
 //!
-//! Not served: `dup2` of a datagram socket to a number outside the ranges, and passing one by `SCM_RIGHTS`; POLLERR on
-//! datagram sockets, which show POLLIN for an error; `SO_LINGER` with a time to wait.
+//! Not served: `dup2` of a datagram socket to a number outside the ranges, and passing one by `SCM_RIGHTS`; an error of a
+//! datagram socket in `select` and `epoll`, which show it as data ([`poll`]); `SO_LINGER` with a time to wait.
 mod datagram;
 mod message;
+mod poll;
 mod stream;
 
 use super::option::KIND_MASK;
@@ -30,6 +31,7 @@ use crate::seccomp::{Answer, Call};
 use crate::sys;
 use std::os::fd::{AsFd, OwnedFd};
 
+pub(crate) use poll::MOST as MOST_POLLED;
 pub(super) use stream::Connecting;
 
 /// The maximum number of sockets remembered; the oldest are forgotten first.

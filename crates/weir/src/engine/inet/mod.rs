@@ -198,6 +198,10 @@ impl Engine {
                 });
                 packet.map(bytes_only).ok_or(Errno(libc::EAGAIN))
             }
+            InetCall::Ready(id) => Ok(InetReply {
+                value: self.endpoint(id)?.socket()?.ready().0.into(),
+                ..InetReply::default()
+            }),
             InetCall::LocalAddress(id) => {
                 Ok(bytes_only(self.endpoint(id)?.socket()?.local_address()))
             }
