@@ -186,9 +186,15 @@ impl Waits {
         (self.clock)()
     }
 
-    /// Returns the wall-clock time in ns since 1970.
+    /// Returns the wall-clock time in ns since 1970. Without an epoch it begins in the year 2000: many programs take a
+    /// time of 0 for none.
     pub(crate) fn wall_time(&self) -> u64 {
-        (self.epoch)() + (self.clock)()
+        const YEAR_2000: u64 = 946_684_800_000_000_000;
+        let epoch = match (self.epoch)() {
+            0 => YEAR_2000,
+            epoch => epoch,
+        };
+        epoch + (self.clock)()
     }
 
     /// Arms or disarms a timer of a process.
