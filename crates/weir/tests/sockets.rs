@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs talk through a Weir topology with the sockets that the stack serves: unmodified programs, under virtual time
+//! and in real time, as root and as an ordinary user.
+#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+
+mod common;
+
+use common::{User, has, script_with, users};
+
+/// Two hosts, `a` and `b`, and a router `r` between them.
+const CHAIN: &str = "set -e
+for n in a r b; do ip netns add $n; ip -n $n link set lo up; done
+ip link add v0 netns a type veth peer name r0 netns r
+ip link add v1 netns b type veth peer name r1 netns r
+ip -n a addr add 10.0.0.2/24 dev v0; ip -n a addr add fd00::2/64 dev v0 nodad
+ip -n r addr add 10.0.0.1/24 dev r0; ip -n r addr add fd00::1/64 dev r0 nodad
+ip -n r addr add 10.0.1.1/24 dev r1; ip -n r addr add fd01::1/64 dev r1 nodad
+ip -n b addr add 10.0.1.2/24 dev v1; ip -n b addr add fd01::2/64 dev v1 nodad
+ip -n a link set v0 up; ip -n r link set r0 up; ip -n r link set r1 up; ip -n b link set v1 up
+ip -n a route add default via 10.0.0.1; ip -n a -6 route add default via fd00::1
+ip -n b route add default via 10.0.1.1; ip -n b -6 route add default via fd01::1
+sleep 2
+ip netns exec r sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+a() { ip netns exec a \"$@\"; }
+b() { ip netns exec b \"$@\"; }
+";
+
+/// Runs a script in the topology under virtual time. Returns what it prints.
+#[track_caller]
+fn virtually(user: User, text: &str) -> String {
+    let (printed, status) = script_with(user, &[], &format!("{CHAIN}{text}"));
+    assert_eq!(status, 0, "{user:?}: {printed}");
+    printed
+}
+
+/// Runs a script in the topology in real time.
+#[track_caller]
+fn really(user: User, text: &str) -> String {
+    let (printed, status) = script_with(user, &["--real-time"], &format!("{CHAIN}{text}"));
+    assert_eq!(status, 0, "{user:?}: {printed}");
+    printed
+}
+
+#[test]
+fn ping_shows_the_delay_of_netem_and_takes_none() {
+    if !has("ping", "iputils-ping") {
+        return;
+    }
+    let script = "tc -n r qdisc add dev r1 root netem delay 50ms 10ms
+tc -n r qdisc add dev r0 root netem delay 50ms
+a ping -n -c 1 10.0.1.2 > /dev/null; a ping -n -c 1 fd01::2 > /dev/null
+a ping -n -c 4 10.0.1.2; a ping -n -c 2 -i 3600 fd01::2; a ping -n -c 1 -W 5 10.0.1.99 || echo none
+a ping -n -c 1 192.0.2.1 || echo none";
+    let mut first = None;
+    for user in users() {
+        let printed = virtually(*user, script);
+        let times = || printed.lines().filter_map(|line| line.split_once(" time="));
+        assert_eq!(times().count(), 6, "{printed}");
+        for (line, time) in times() {
+            let time: f64 = time.trim_end_matches(" ms").parse().unwrap();
+            assert!((90.0..120.0).contains(&time), "{line} {time}");
+        }
+        assert!(printed.contains("4 packets transmitted, 4 received, 0% packet loss, time 3000ms"));
+        assert!(
+            printed.contains("2 packets transmitted, 2 received, 0% packet loss, time 3600000ms")
+        );
+        assert!(printed.ends_with("none\n"), "{printed}");
+        // One seed has one answer.
+        assert_eq!(first.get_or_insert_with(|| printed.clone()), &printed);
+    }
+}
+
+#[test]
+fn ping_in_real_time() {
+    if !has("ping", "iputils-ping") {
+        return;
+    }
+    for user in users() {
+        let printed = really(
+            *user,
+            "a ping -n -c 3 -i 0.2 10.0.1.2; b ping -n -c 2 -i 0.2 fd00::2",
+        );
+        assert!(
+            printed.contains("3 packets transmitted, 3 received, 0% packet loss"),
+            "{printed}"
+        );
+        assert!(
+            printed.contains("2 packets transmitted, 2 received, 0% packet loss"),
+            "{printed}"
+        );
+    }
+}
+
+#[test]
+fn traceroute_and_tracepath_see_each_hop() {
+    if !has("traceroute", "traceroute") || !has("tracepath", "iputils-tracepath") {
+        return;
+    }
+    let script = "a traceroute -n 10.0.1.2; a traceroute -n -6 fd01::2
+sleep 100; a tracepath -n 10.0.1.2; a tracepath -n fd01::2";
+    for user in users() {
+        let printed = virtually(*user, script);
+        let hops: Vec<&str> = printed
+            .lines()
+            .filter(|line| line.starts_with(' ') && !line.contains("LOCALHOST"))
+            .collect();
+        assert_eq!(
+            hops[0], " 1  10.0.0.1  0.000 ms  0.000 ms  0.000 ms",
+            "{printed}"
+        );
+        assert_eq!(hops[1], " 2  10.0.1.2  0.000 ms  0.000 ms  0.000 ms");
+        assert_eq!(hops[2], " 1  fd00::1  0.000 ms  0.000 ms  0.000 ms");
+        assert_eq!(hops[3], " 2  fd01::2  0.000 ms  0.000 ms  0.000 ms");
+        assert!(
+            printed.contains("Resume: pmtu 1500 hops 2 back 2"),
+            "{printed}"
+        );
+    }
+}
+
+#[test]
+fn datagrams_find_their_socket_and_errors_their_sender() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"b python3 -c '
+import select, socket
+sockets = []
+for family, address in (socket.AF_INET, "10.0.1.2"), (socket.AF_INET6, "::"):
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    if family == socket.AF_INET6: s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    s.bind((address, 5000)); sockets.append(s)
+while True:
+    for s in select.select(sockets, [], [])[0]:
+        data, sender = s.recvfrom(70000); s.sendto(data.upper(), sender)
+' &
+server=$!
+sleep 1
+a python3 -c '
+import errno, socket
+for family, address in (socket.AF_INET, "10.0.1.2"), (socket.AF_INET6, "fd01::2"):
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    for size in 0, 1, 1400, 9000, 60000:
+        s.sendto(b"x" * size, (address, 5000)); data, sender = s.recvfrom(70000)
+        assert data == b"X" * size and sender[:2] == (address, 5000), (len(data), sender)
+    s.connect((address, 5001)); s.send(b"x")
+    try: s.recv(1)
+    except OSError as error: print(errno.errorcode[error.errno])
+    print(s.getsockname()[0], s.getpeername()[:2])
+    try: s.sendto(b"x" * 65530, (address, 5000))
+    except OSError as error: print(errno.errorcode[error.errno])
+m = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); m.bind(("", 6000))
+m.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.1.2.3") + socket.inet_aton("10.0.0.2"))
+m.sendto(b"group", ("239.1.2.3", 6000)); print(m.recvfrom(9))
+'
+kill $server"#;
+    let expected = "ECONNREFUSED\n10.0.0.2 ('10.0.1.2', 5001)\nEMSGSIZE\nECONNREFUSED\nfd00::2 ('fd01::2', 5001)\nEMSGSIZE\n\
+                    (b'group', ('10.0.0.2', 6000))\n";
+    for user in users() {
+        assert_eq!(virtually(*user, script), expected, "{user:?}");
+        assert_eq!(really(*user, script), expected, "{user:?}");
+    }
+}
