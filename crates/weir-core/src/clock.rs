@@ -74,6 +74,17 @@ impl Clock {
         self.epoch_ns.load(Ordering::Relaxed)
     }
 
+    /// Returns the wall-clock time that programs see, in ns since 1970. A virtual clock without an epoch begins in the
+    /// year 2000 for them: many take a time of 0 for none.
+    pub fn wall_ns(&self) -> u64 {
+        const YEAR_2000: u64 = 946_684_800_000_000_000;
+        let epoch = match self.epoch_ns() {
+            0 => YEAR_2000,
+            epoch => epoch,
+        };
+        epoch + self.now()
+    }
+
     /// Sets the wall-clock time of the clock's start, in ns since 1970.
     pub fn set_epoch_ns(&self, ns: u64) {
         self.epoch_ns.store(ns, Ordering::Relaxed);

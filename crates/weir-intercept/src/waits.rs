@@ -150,8 +150,8 @@ struct State {
 /// The timed waits of a launch; see the module documentation.
 pub struct Waits {
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
-    /// The wall-clock time at which the clock was 0, ns since 1970.
-    epoch: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// The wall-clock time, ns since 1970.
+    wall: Box<dyn Fn() -> u64 + Send + Sync>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -163,15 +163,15 @@ impl std::fmt::Debug for Waits {
 }
 
 impl Waits {
-    /// Creates the waits of a launch, under a clock that returns its time in nanoseconds. `epoch` is the wall-clock time at
-    /// which it was 0, in nanoseconds since 1970.
+    /// Creates the waits of a launch, under a clock that returns its time in nanoseconds. `wall` is the wall-clock time
+    /// in nanoseconds since 1970.
     pub fn new(
         clock: impl Fn() -> u64 + Send + Sync + 'static,
-        epoch: impl Fn() -> u64 + Send + Sync + 'static,
+        wall: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Arc<Waits> {
         Arc::new(Waits {
             clock: Box::new(clock),
-            epoch: Box::new(epoch),
+            wall: Box::new(wall),
             state: Mutex::default(),
             changed: Condvar::new(),
         })
@@ -186,15 +186,9 @@ impl Waits {
         (self.clock)()
     }
 
-    /// Returns the wall-clock time in ns since 1970. Without an epoch it begins in the year 2000: many programs take a
-    /// time of 0 for none.
+    /// Returns the wall-clock time in ns since 1970.
     pub(crate) fn wall_time(&self) -> u64 {
-        const YEAR_2000: u64 = 946_684_800_000_000_000;
-        let epoch = match (self.epoch)() {
-            0 => YEAR_2000,
-            epoch => epoch,
-        };
-        epoch + (self.clock)()
+        (self.wall)()
     }
 
     /// Arms or disarms a timer of a process.

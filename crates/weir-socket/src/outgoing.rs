@@ -119,7 +119,8 @@ fn destination(socket: &Socket, to: &[u8], peer: Option<Address>) -> Result<(Add
 /// # Errors
 /// EMSGSIZE, EOPNOTSUPP for `MSG_OOB`, EINVAL, EAFNOSUPPORT, EDESTADDRREQ, ENETUNREACH.
 pub fn prepare(socket: &Socket, message: &Outgoing<'_>) -> Result<Prepared, i32> {
-    if message.data.len() > 0xffff {
+    // Over IPv6 the path MTU refuses it, and the error queue is told.
+    if message.data.len() > 0xffff && !socket.is_v6() {
         return Err(errno::EMSGSIZE);
     }
     if message.flags & MSG_OOB != 0 {

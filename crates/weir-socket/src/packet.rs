@@ -471,7 +471,7 @@ pub fn opened(socket: &Arc<Socket>, cx: &mut Cx<'_>) {
         options: socket.state().options,
         auxdata: false,
         ignore_outgoing: false,
-        epoch: cx.stack.clock.epoch_ns(),
+        epoch: cx.stack.clock.wall_ns() - cx.stack.clock.now(),
         seen: (0, 0),
         drops: 0,
     };

@@ -175,8 +175,8 @@ fn send_v4(
         protocol
     };
     let way = prepared.route_v4(socket, cx, routed)?;
-    outgoing::pending(socket)?;
     if included {
+        outgoing::pending(socket)?;
         if data.len() > way.hop.mtu as usize {
             error::too_long(socket, cx, prepared.to, false, way.hop.mtu);
             return Err(errno::EMSGSIZE);
@@ -211,8 +211,8 @@ fn send_v6(
     data: &[u8],
 ) -> Result<(), i32> {
     let way = prepared.route_v6(socket, cx, protocol)?;
-    outgoing::pending(socket)?;
     if prepared.options.hdrincl {
+        outgoing::pending(socket)?;
         return send_included(socket, cx, prepared, &way, data);
     }
     let head = prepared.head_v6(socket, cx, &way, protocol, data.len())?;

@@ -115,7 +115,7 @@ pub fn pass(
         return dropped(socket);
     }
     let mut control = Messages::default();
-    let wall = cx.stack.clock.epoch_ns() + cx.now;
+    let wall = cx.stack.clock.wall_ns();
     common(&mut control, wall, &options, drops, packet.mark);
     let index = arrived.device.ifindex();
     if socket.is_v6() && options.receive6 != 0 {

@@ -175,6 +175,9 @@ fn emit_one(
         }
         prepared.send_v6(socket, cx, &way, &head, &segment)?;
     } else {
+        if data.len() > 0xffff {
+            return Err(errno::EMSGSIZE);
+        }
         let way = prepared.route_v4(socket, cx, PROTOCOL)?;
         outgoing::pending(socket)?;
         let head = prepared.head_v4(socket, cx, &way, PROTOCOL, len)?;

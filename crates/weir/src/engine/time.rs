@@ -114,7 +114,7 @@ impl Engine {
     /// Makes clients wait by this stack's clock.
     pub fn take_waits(&self) -> Arc<Waits> {
         let (stack, same) = (self.stack.clone(), self.stack.clone());
-        let make = || Waits::new(move || stack.clock.now(), move || same.clock.epoch_ns());
+        let make = || Waits::new(move || stack.clock.now(), move || same.clock.wall_ns());
         self.time.waits.get_or_init(make).clone()
     }
 
