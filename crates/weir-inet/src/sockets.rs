@@ -55,6 +55,10 @@ pub struct Report<'a> {
     pub ipv6: bool,
     /// Who sent the error.
     pub from: IpAddr,
+    /// The TTL or hop limit, and the TOS or traffic class, with which the error came.
+    pub ttl: u8,
+    /// See [`ttl`](Self::ttl).
+    pub tos: u8,
     /// The type.
     pub ty: u8,
     /// The code.

@@ -17,6 +17,7 @@ use crate::abi::{MSG_ERRQUEUE, SOL_IP, SOL_IPV6, ip, ipv6, origin, pmtudisc};
 use crate::address::{self, Address};
 use crate::control::Messages;
 use crate::cpu::Cx;
+use crate::receive;
 use crate::socket::{Socket, scope_of};
 
 const ENONET: i32 = 64;
@@ -43,7 +44,10 @@ pub struct Queued {
     /// Who reported the error.
     offender: Option<IpAddr>,
     device: u32,
-    time: u64,
+    /// The TTL and TOS of the ICMP error, or the same of IPv6.
+    outer: Option<(u8, u8)>,
+    /// The wall-clock time, ns since 1970.
+    wall: u64,
     data: Vec<u8>,
 }
 
@@ -167,7 +171,8 @@ pub fn icmp(socket: &Socket, cx: &mut Cx<'_>, report: &Report<'_>, to: Address, 
                     to,
                     offender: Some(report.from),
                     device: report.device.ifindex(),
-                    time: cx.now,
+                    outer: Some((report.ttl, report.tos)),
+                    wall: cx.stack.clock.wall_ns(),
                     data: payload.to_vec(),
                 };
                 push(&mut state.errors, queued);
@@ -205,7 +210,8 @@ pub fn too_long(socket: &Socket, cx: &mut Cx<'_>, to: Address, over_v6: bool, mt
             to,
             offender: None,
             device: 0,
-            time: cx.now,
+            outer: None,
+            wall: cx.stack.clock.wall_ns(),
             data: Vec::new(),
         };
         push(&mut state.errors, queued);
@@ -216,7 +222,7 @@ pub fn too_long(socket: &Socket, cx: &mut Cx<'_>, to: Address, over_v6: bool, mt
 
 /// Passes the oldest message of the queue on (`ip_recv_error`, `sock_dequeue_err_skb`).
 pub fn receive(socket: &Socket, take: &mut dyn FnMut(&Message<'_>)) -> bool {
-    let queued = {
+    let (queued, options) = {
         let mut state = socket.state();
         let Some(queued) = state.errors.pop_front() else {
             return false;
@@ -227,7 +233,7 @@ pub fn receive(socket: &Socket, take: &mut dyn FnMut(&Message<'_>)) -> bool {
             _ if is_icmp(&queued) => state.error = 0,
             _ => {}
         }
-        queued
+        (queued, state.options)
     };
     let on_v6 = socket.is_v6();
     let mut to = queued.to;
@@ -253,6 +259,16 @@ pub fn receive(socket: &Socket, take: &mut dyn FnMut(&Message<'_>)) -> bool {
         }
     }
     let mut control = Messages::default();
+    receive::common(&mut control, queued.wall, &options, 0, 0);
+    if let Some((ttl, tos)) = queued.outer {
+        receive::hops(
+            &mut control,
+            queued.origin == origin::ICMP6,
+            &options,
+            ttl,
+            tos,
+        );
+    }
     match on_v6 {
         true => control.put(SOL_IPV6, ipv6::RECVERR, &value),
         false => control.put(SOL_IP, ip::RECVERR, &value),
@@ -264,7 +280,7 @@ pub fn receive(socket: &Socket, take: &mut dyn FnMut(&Message<'_>)) -> bool {
         data: &queued.data,
         flags: MSG_ERRQUEUE,
         length: queued.data.len(),
-        time: queued.time,
+        time: queued.wall,
     });
     true
 }

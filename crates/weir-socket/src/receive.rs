@@ -227,12 +227,7 @@ fn messages_v4(
         info[8..].copy_from_slice(&octets(head.dst));
         control.put(SOL_IP, ip::PKTINFO, &info);
     }
-    if wants(ip::RECVTTL) {
-        control.put_int(SOL_IP, ip::TTL, head.ttl.into());
-    }
-    if wants(ip::RECVTOS) {
-        control.put(SOL_IP, ip::TOS, &[head.tos]);
-    }
+    hops(control, false, options, head.ttl, head.tos);
     if wants(ip::RECVOPTS) {
         let len = Ipv4::new(packet.data()).map_or(0, |header| header.header_len());
         if let Some(found) = packet.data().get(Ipv4::LEN..len).filter(|o| !o.is_empty()) {
@@ -246,6 +241,30 @@ fn messages_v4(
             ip::RECVORIGDSTADDR,
             address::write(false, &to).get(),
         );
+    }
+}
+
+/// Adds the TTL or hop limit, and the TOS or traffic class, as the options want them.
+pub fn hops(control: &mut Messages, over_ipv6: bool, options: &Options, ttl: u8, tos: u8) {
+    if over_ipv6 {
+        let wants = |name: i32| options.receive6 & bit(name) != 0;
+        if wants(ipv6::RECVHOPLIMIT) {
+            control.put_int(SOL_IPV6, ipv6::HOPLIMIT, ttl.into());
+        }
+        if wants(ipv6::RECVTCLASS) {
+            control.put_int(SOL_IPV6, ipv6::TCLASS, tos.into());
+        }
+        if wants(ipv6::HOPLIMIT_2292) {
+            control.put_int(SOL_IPV6, ipv6::HOPLIMIT_2292, ttl.into());
+        }
+        return;
+    }
+    let wants = |name: i32| options.receive >> name & 1 != 0;
+    if wants(ip::RECVTTL) {
+        control.put_int(SOL_IP, ip::TTL, ttl.into());
+    }
+    if wants(ip::RECVTOS) {
+        control.put(SOL_IP, ip::TOS, &[tos]);
     }
 }
 
@@ -267,15 +286,7 @@ fn messages_v6(
         control.put(SOL_IPV6, ipv6::PKTINFO, &info());
     }
     if arrived.ipv6 {
-        if wants(ipv6::RECVHOPLIMIT) {
-            control.put_int(SOL_IPV6, ipv6::HOPLIMIT, head.ttl.into());
-        }
-        if wants(ipv6::RECVTCLASS) {
-            control.put_int(SOL_IPV6, ipv6::TCLASS, head.tos.into());
-        }
-        if wants(ipv6::HOPLIMIT_2292) {
-            control.put_int(SOL_IPV6, ipv6::HOPLIMIT_2292, head.ttl.into());
-        }
+        hops(control, true, options, head.ttl, head.tos);
     }
     if wants(ipv6::PKTINFO_2292) {
         control.put(SOL_IPV6, ipv6::PKTINFO_2292, &info());

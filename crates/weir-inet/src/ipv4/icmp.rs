@@ -271,7 +271,9 @@ fn is_taken(
     };
     const ANY: u32 = interest::UDP | interest::RAW | interest::PING | interest::TCP;
     let told = sockets(ns).hooks(ANY).is_some_and(|hooks| {
-        let from = Ipv4::new(packet.data()).map_or([0; 4], |ip| ip.src());
+        let Some(outer) = Ipv4::new(packet.data()) else {
+            return false;
+        };
         let info = match (head.icmp_type(), head.code()) {
             (ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED) => head.rest() & 0xffff,
             (ICMP_PARAMETERPROB, _) => head.rest() >> 24,
@@ -281,7 +283,9 @@ fn is_taken(
             device,
             ns,
             ipv6: false,
-            from: Ipv4Addr::from(from).into(),
+            from: Ipv4Addr::from(outer.src()).into(),
+            ttl: outer.ttl(),
+            tos: outer.tos(),
             ty: head.icmp_type(),
             code: head.code(),
             info,

@@ -200,6 +200,8 @@ fn is_taken(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet, message: &[u
             ns,
             ipv6: true,
             from: Ipv6Addr::from(ip.src()).into(),
+            ttl: ip.hop_limit(),
+            tos: ip.traffic_class(),
             ty: head.icmp_type(),
             code: head.code(),
             info: head.rest(),
