@@ -27,6 +27,8 @@ pub mod interest {
     pub const PING: u32 = 4;
     /// TCP.
     pub const TCP: u32 = 8;
+    /// Any socket.
+    pub const ANY: u32 = UDP | RAW | PING | TCP;
 }
 
 /// A packet for the host. Its data begin with the IP header.

@@ -202,13 +202,15 @@ impl Link for Half {
     }
 
     fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
-        // Tunnel metadata, the connection and `ignore_df` end here (`skb_scrub_packet`).
+        // Tunnel metadata, the route, the connection and `ignore_df` end here (`skb_scrub_packet`).
         for packet in batch.iter_mut() {
             if packet.tunnel().is_some() {
                 packet.set_tunnel(None);
             }
             packet.set_conn(None);
-            packet.flags.remove(Flags::REASSEMBLED);
+            for flag in [Flags::REASSEMBLED, Flags::FORWARDED, Flags::LOCAL] {
+                packet.flags.remove(flag);
+            }
         }
         match self.0.peer().filter(|peer| peer.is_up()) {
             Some(peer) => cx.receive_later(&peer, batch),

@@ -269,8 +269,7 @@ fn is_taken(
     let Some(upper) = quoted.get(len..).filter(|upper| upper.len() >= 8) else {
         return false;
     };
-    const ANY: u32 = interest::UDP | interest::RAW | interest::PING | interest::TCP;
-    let told = sockets(ns).hooks(ANY).is_some_and(|hooks| {
+    let told = sockets(ns).hooks(interest::ANY).is_some_and(|hooks| {
         let Some(outer) = Ipv4::new(packet.data()) else {
             return false;
         };

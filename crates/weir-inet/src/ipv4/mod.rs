@@ -59,6 +59,7 @@ use crate::namespace::Namespace;
 use crate::neigh::{self, Protocol, WithNeighbours};
 use crate::parts::Key;
 use crate::settings::{Conf, HasIp, IPV4_MIN_MTU, Ipv4Conf, Target, WithSettings};
+use crate::sockets::{interest, sockets};
 use crate::stack::Stack;
 
 /// The IPv4 state of a namespace, apart from settings and tables.
@@ -350,12 +351,13 @@ pub fn set_conf(stack: &Stack, ns: &Namespace, target: Target, slot: Ipv4Conf, v
 }
 
 /// Sends an ICMP error to the sender of a packet whose next hop does not answer
-/// (`arp_error_report`). Locally generated packets have no sender to notify.
+/// (`arp_error_report`). Locally generated packets have a sender to notify only where programs have sockets.
 pub fn neighbour_failed(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet) {
-    if packet.iif == 0 || packet.flags.contains(Flags::LOCAL) {
+    let ns = device.namespace(cx.guard);
+    let is_local = packet.iif == 0 || packet.flags.contains(Flags::LOCAL);
+    if is_local && sockets(ns).hooks(interest::ANY).is_none() {
         return;
     }
-    let ns = device.namespace(cx.guard);
     // Use the incoming device if it still exists.
     let input = ns.device(packet.iif, cx.guard).unwrap_or(device);
     icmp::error(

@@ -190,8 +190,7 @@ fn is_taken(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet, message: &[u
     let Some(rest) = quoted.get(upper.offset..).filter(|rest| rest.len() >= 8) else {
         return false;
     };
-    const ANY: u32 = interest::UDP | interest::RAW | interest::PING | interest::TCP;
-    let told = sockets(ns).hooks(ANY).is_some_and(|hooks| {
+    let told = sockets(ns).hooks(interest::ANY).is_some_and(|hooks| {
         let (Some(head), Some(ip)) = (Icmp::new(message), Ipv6::new(packet.data())) else {
             return false;
         };
