@@ -67,7 +67,7 @@ impl Supervisor {
             to,
             control,
         };
-        Ok(self.inet(call, request, &bytes)?.value)
+        Ok(self.inet(request, &bytes)?.value)
     }
 
     /// Serves a receive.
@@ -140,7 +140,7 @@ impl Supervisor {
                         let _ = sys::receive(file, &mut [], libc::MSG_DONTWAIT);
                     }
                     let error = InetCall::Option(socket.id, libc::SOL_SOCKET, libc::SO_ERROR);
-                    let error = self.inet(call, error, &[0; 4])?.bytes;
+                    let error = self.inet(error, &[0; 4])?.bytes;
                     match error.first_chunk().map(|error| i32::from_ne_bytes(*error)) {
                         None | Some(0) => {}
                         Some(error) => return Err(Errno(error)),
@@ -184,9 +184,7 @@ impl Supervisor {
             _ => return Err(Errno(libc::EAGAIN)),
         };
         let place = Place::at(call.tid, header)?;
-        let packet = self
-            .inet(call, InetCall::ReceiveError(socket.id), &[])?
-            .bytes;
+        let packet = self.inet(InetCall::ReceiveError(socket.id), &[])?.bytes;
         let datagram = Datagram::parse(&packet).ok_or(Errno(libc::EPROTO))?;
         let length = place.deliver(call.tid, &datagram, flags)?;
         if call.number == libc::SYS_recvmsg {

@@ -106,7 +106,9 @@ impl Supervisor {
             protocol,
         };
         self.still_waiting(call)?;
-        let reply = self.inet(call, open, &[])?;
+        let reply = self.inet(open, &[]).inspect_err(|error| {
+            self.say_if_gone(call, *error);
+        })?;
         let protocol = match (family, kind, protocol) {
             (libc::AF_INET | libc::AF_INET6, libc::SOCK_STREAM, 0) => libc::IPPROTO_TCP,
             (libc::AF_INET | libc::AF_INET6, libc::SOCK_DGRAM, 0) => libc::IPPROTO_UDP,
@@ -177,12 +179,8 @@ impl Supervisor {
     }
 
     /// Calls the stack.
-    fn inet(&mut self, call: &Call, request: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
-        let reply = self.backend.inet(request, bytes);
-        if let Err(error) = reply {
-            self.say_if_gone(call, error);
-        }
-        reply
+    fn inet(&self, request: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
+        self.backend.inet(request, bytes)
     }
 
     /// Returns a duplicate of the caller's descriptor.
@@ -195,7 +193,7 @@ impl Supervisor {
     pub(super) fn inet_bind(&mut self, call: &Call, socket: InetSocket) -> Handled {
         let address = address(call, call.args[1], call.args[2])?;
         self.still_waiting(call)?;
-        self.inet(call, InetCall::Bind(socket.id), &address)?;
+        self.inet(InetCall::Bind(socket.id), &address)?;
         Ok(Answer::Value(0))
     }
 
@@ -206,7 +204,7 @@ impl Supervisor {
         if socket.is_stream() {
             return self.connect_stream(call, socket, &address);
         }
-        self.inet(call, InetCall::Connect(socket.id), &address)?;
+        self.inet(InetCall::Connect(socket.id), &address)?;
         Ok(Answer::Value(0))
     }
 
@@ -216,7 +214,7 @@ impl Supervisor {
             return Ok(Answer::Continue);
         };
         self.still_waiting(call)?;
-        self.inet(call, InetCall::Listen(socket.id, call.int(1)), &[])?;
+        self.inet(InetCall::Listen(socket.id, call.int(1)), &[])?;
         Ok(Answer::Value(0))
     }
 
@@ -224,7 +222,7 @@ impl Supervisor {
     pub(super) fn shutdown(&mut self, call: &Call) -> Handled {
         match self.inet_of(call) {
             Some(socket) if !socket.is_stream() => {
-                self.inet(call, InetCall::Shutdown(socket.id, call.int(1)), &[])?;
+                self.inet(InetCall::Shutdown(socket.id, call.int(1)), &[])?;
                 Ok(Answer::Value(0))
             }
             _ => Ok(Answer::Continue),
@@ -247,7 +245,7 @@ impl Supervisor {
 
     /// Serves `getsockname` and `getpeername`.
     pub(super) fn inet_name(&mut self, call: &Call, request: InetCall) -> Handled {
-        let address = self.inet(call, request, &[])?.bytes;
+        let address = self.inet(request, &[])?.bytes;
         super::socket::write_address(call, &address)
     }
 
@@ -271,7 +269,7 @@ impl Supervisor {
             _ => bytes(call, call.args[3], length)?,
         };
         self.still_waiting(call)?;
-        self.inet(call, InetCall::SetOption(socket.id, level, name), &value)?;
+        self.inet(InetCall::SetOption(socket.id, level, name), &value)?;
         if level == libc::SOL_SOCKET && matches!(name, libc::SO_SNDBUF | libc::SO_KEEPALIVE) {
             return Ok(Answer::Continue); // the pair's own as well
         }
@@ -305,7 +303,7 @@ impl Supervisor {
         // What some options find in the buffer selects what they return.
         let before = bytes(call, call.args[3], room).unwrap_or_default();
         let request = InetCall::Option(socket.id, level, name);
-        let value = match self.inet(call, request, &before) {
+        let value = match self.inet(request, &before) {
             Ok(reply) => reply.bytes,
             // The stack has forgotten a stream that was reset; its error is the pair's.
             Err(Errno(libc::EBADF)) if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) => {

@@ -26,7 +26,7 @@ impl Supervisor {
         socket: InetSocket,
         address: &[u8],
     ) -> Handled {
-        match self.inet(call, InetCall::Connect(socket.id), address) {
+        match self.inet(InetCall::Connect(socket.id), address) {
             Ok(_) => return Ok(Answer::Value(0)),
             Err(Errno(libc::EINPROGRESS)) => {}
             // The call goes on after a signal.
@@ -50,7 +50,7 @@ impl Supervisor {
             length,
             waits,
         };
-        self.inet(call, filled, &[])?;
+        self.inet(filled, &[])?;
         if waits {
             return self.park(call, file, Waiting::Connect(Connecting(socket.id)));
         }
@@ -58,9 +58,9 @@ impl Supervisor {
     }
 
     /// Ends a `connect` that waited: the handshake is over.
-    pub(in super::super) fn connected(&mut self, call: &Call, connecting: Connecting) -> Handled {
+    pub(in super::super) fn connected(&mut self, connecting: Connecting) -> Handled {
         let error = InetCall::Option(connecting.0, libc::SOL_SOCKET, libc::SO_ERROR);
-        let error = self.inet(call, error, &[0; 4])?.bytes;
+        let error = self.inet(error, &[0; 4])?.bytes;
         match error.first_chunk().map(|error| i32::from_ne_bytes(*error)) {
             None | Some(0) => Ok(Answer::Value(0)),
             Some(error) => Err(Errno(error)),
@@ -92,7 +92,7 @@ impl Supervisor {
                 socket: listener.id,
                 counted: waits,
             };
-            match self.inet(call, accept, &[]) {
+            match self.inet(accept, &[]) {
                 Ok(reply) => {
                     if call.args[1] != 0 {
                         write_name(call, &reply.bytes)?;
