@@ -5,6 +5,8 @@
 //! [`HEAD`] bytes, the sender's address, the control messages, the data. The supervisor takes the packet when the client
 //! calls `recvmsg`, and writes its parts where the call wants them.
 
+use std::os::fd::{AsFd, OwnedFd};
+
 /// The length of the head in bytes.
 pub const HEAD: usize = 20;
 /// The flag of a packet without a datagram: it makes the descriptor readable because an error is pending or the error
@@ -66,6 +68,11 @@ impl<'a> Datagram<'a> {
             flags: word(4),
         })
     }
+}
+
+/// Returns the memory in bytes of what the other end of a pair has not read (`SIOCOUTQ`).
+pub fn unread(end: &OwnedFd) -> usize {
+    crate::sys::unread(end.as_fd())
 }
 
 #[cfg(test)]

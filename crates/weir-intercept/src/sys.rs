@@ -474,6 +474,14 @@ pub(crate) fn pidfd_getfd(process: BorrowedFd<'_>, fd: i32) -> Result<OwnedFd, E
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) } as i32)
 }
 
+/// Returns the memory in bytes of what the other end of a socket has not read (`SIOCOUTQ`); 0 if the kernel does not say.
+pub(crate) fn unread(fd: BorrowedFd<'_>) -> usize {
+    let mut length: libc::c_int = 0;
+    // SAFETY: the call writes one int.
+    unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &mut length) };
+    usize::try_from(length).unwrap_or(0)
+}
+
 /// Sends a signal to a process; 0 only checks that it is there.
 pub(crate) fn send_signal(process: u32, signal: i32) -> Result<(), Errno> {
     // SAFETY: no pointers.

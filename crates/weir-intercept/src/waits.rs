@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 /// clock is then a smaller number of milliseconds, and recognisable as the rest of a wait.
 const COARSE: Duration = Duration::from_micros(1_100);
 /// How often [`Waits::until_any`] asks for packets.
-const LOOK: Duration = Duration::from_millis(1);
+const LOOK: Duration = Duration::from_micros(200);
 /// The minimum tolerance in recognising the rest of a wait.
 const TOLERANCE: Duration = Duration::from_millis(4);
 

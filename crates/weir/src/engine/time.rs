@@ -56,6 +56,24 @@ pub struct Time {
     sent: Arc<AtomicU64>,
     /// Held by the thread that moves the clock.
     driving: Mutex<()>,
+    /// The number of threads that serve the sockets of programs when all programs wait.
+    servers: AtomicU64,
+}
+
+/// Serves the sockets of programs when all programs wait, until it is dropped.
+struct Server<'a>(&'a Time);
+
+impl<'a> Server<'a> {
+    fn new(time: &'a Time) -> Self {
+        time.servers.fetch_add(1, SeqCst);
+        Self(time)
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        self.0.servers.fetch_sub(1, SeqCst);
+    }
 }
 
 /// A request in progress.
@@ -88,6 +106,11 @@ impl Time {
     pub fn serving(&self) -> Serving<'_> {
         self.begun.fetch_add(1, SeqCst);
         Serving(self)
+    }
+
+    /// Returns whether the driver of the clock serves sockets.
+    pub fn serves_sockets(&self) -> bool {
+        self.servers.load(SeqCst) > 0
     }
 
     /// Returns the counter of datagrams sent to clients.
@@ -124,8 +147,9 @@ impl Engine {
         let Some(waits) = self.time.waits.get() else {
             return;
         };
+        let _server = Server::new(&self.time);
         let mut backoff = Backoff::new();
-        while waits.until_any(|| self.has_packets_under_way()) {
+        while waits.until_any(|| self.inet_is_busy() || self.has_packets_under_way()) {
             if self.is_interrupted() {
                 // Virtual time has stopped, so clients finish by the machine's clock.
                 waits.release();
@@ -144,7 +168,7 @@ impl Engine {
     /// Ends the first wait, and moves the clock to its deadline if that lies ahead. Without a deadline it moves the clock
     /// as long as packets are under way. Returns false if there is nothing to do.
     fn step(&self, waits: &Waits) -> bool {
-        if waits.expire(self.stack.clock.now()) {
+        if self.serve_sockets() || waits.expire(self.stack.clock.now()) {
             return true;
         }
         let deadline = waits.earliest();
@@ -175,11 +199,15 @@ impl Engine {
         let _driving = self.driving();
         let _paused = on_request.then(|| Paused::new(&self.time));
         let waits = self.time.waits.get();
+        let _server = waits.map(|_| Server::new(&self.time));
         let mut patient = waits.is_some();
         loop {
             patient = patient && self.wait_for_clients();
             if self.is_interrupted() || self.is_stopping() {
                 return;
+            }
+            if waits.is_some() && self.serve_sockets() {
+                continue;
             }
             if waits.is_some_and(|waits| waits.expire(self.stack.clock.now())) {
                 continue;
@@ -269,7 +297,7 @@ impl Engine {
             tv_nsec: 0,
         };
         // A closed socket is readable until its thread has noticed.
-        (poll(&mut fds, Some(&now)) == Ok(0) && !self.inet_is_busy()).then_some(begun)
+        (poll(&mut fds, Some(&now)) == Ok(0)).then_some(begun)
     }
 
     fn is_interrupted(&self) -> bool {

@@ -9,11 +9,12 @@
 
 mod stream;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno as Os;
@@ -29,8 +30,10 @@ use weir_stack::cpu::Cx;
 use super::{Engine, lock};
 use stream::Stream;
 
-/// The most events that the thread takes at once.
+/// The most events that are taken at once.
 const EVENTS: usize = 128;
+/// How long the thread leaves events to the driver of virtual time.
+const LATER: Duration = Duration::from_millis(1);
 
 /// The sockets of all clients.
 #[derive(Default)]
@@ -38,6 +41,8 @@ pub struct Inet {
     sockets: Mutex<BTreeMap<u64, Arc<Endpoint>>>,
     /// The epoll of the stack's ends; there is none before the first socket.
     watch: OnceLock<OwnedFd>,
+    /// The streams with something to do when all programs wait, under virtual time.
+    later: Mutex<BTreeSet<u64>>,
 }
 
 /// A client's socket.
@@ -405,6 +410,41 @@ impl Engine {
             .any(|endpoint| endpoint.ns == ns)
     }
 
+    /// Serves what programs have written to their streams, and the sockets that they have closed, in the order of the
+    /// sockets. Returns whether there was anything.
+    ///
+    /// Under virtual time the clock's driver calls this when all programs wait: what a program writes until it waits then
+    /// leaves in the same segments in every run.
+    pub(super) fn serve_sockets(&self) -> bool {
+        let Some(watch) = self.inet.watch.get() else {
+            return false;
+        };
+        let _serving = self.time.serving();
+        let mut events = Vec::with_capacity(EVENTS);
+        let none = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // An error leaves the list empty.
+        let _ = epoll::wait(
+            watch,
+            rustix::buffer::spare_capacity(&mut events),
+            Some(&none),
+        );
+        let later = std::mem::take(&mut *lock(&self.inet.later));
+        let mut ready: BTreeMap<u64, epoll::EventFlags> = BTreeMap::new();
+        for (id, flags) in events.iter().map(|event| (event.data.u64(), event.flags)) {
+            *ready.entry(id).or_insert(flags) |= flags;
+        }
+        for id in later {
+            ready.entry(id).or_insert(epoll::EventFlags::empty());
+        }
+        for (&id, &flags) in &ready {
+            self.inet_event(id, flags);
+        }
+        !ready.is_empty()
+    }
+
     /// Returns whether a program has ever opened a socket.
     pub(super) fn has_inet(&self) -> bool {
         self.inet.watch.get().is_some()
@@ -419,7 +459,8 @@ impl Engine {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        poll(&mut [PollFd::new(watch, PollFlags::IN)], Some(&now)) != Ok(0)
+        !lock(&self.inet.later).is_empty()
+            || poll(&mut [PollFd::new(watch, PollFlags::IN)], Some(&now)) != Ok(0)
     }
 
     /// Serves an event of a socket's end.
@@ -434,7 +475,7 @@ impl Engine {
             return;
         }
         self.with_cx(|cx| {
-            endpoint.run(cx);
+            endpoint.run_now(cx);
             if let Some(reset) = endpoint.is_over() {
                 self.close_endpoint(cx, &endpoint, reset);
             }
@@ -455,14 +496,12 @@ fn bytes_only(bytes: Vec<u8>) -> InetReply {
 
 /// Serves the ends of all sockets until the stack is gone.
 fn serve(engine: &Weak<Engine>, watch: BorrowedFd<'_>) {
-    let mut events = Vec::with_capacity(EVENTS);
     // The stack is looked for again from time to time: nothing else ends the wait.
     let second = Timespec {
         tv_sec: 1,
         tv_nsec: 0,
     };
     loop {
-        events.clear();
         // The event is still in the epoll while this thread is not counted as serving.
         let mut ready = [PollFd::from_borrowed_fd(watch, PollFlags::IN)];
         let waited = poll(&mut ready, Some(&second));
@@ -475,22 +514,10 @@ fn serve(engine: &Weak<Engine>, watch: BorrowedFd<'_>) {
         if waited.is_err() || waited == Ok(0) {
             continue;
         }
-        let _serving = engine.time.serving();
-        let none = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        if epoll::wait(
-            watch,
-            rustix::buffer::spare_capacity(&mut events),
-            Some(&none),
-        )
-        .is_err()
-        {
-            continue;
-        }
-        for event in &events {
-            engine.inet_event(event.data.u64(), event.flags);
+        if engine.time.serves_sockets() {
+            std::thread::sleep(LATER);
+        } else {
+            engine.serve_sockets();
         }
     }
 }

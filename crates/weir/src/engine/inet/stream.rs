@@ -187,9 +187,19 @@ impl Endpoint {
         }
     }
 
+    /// Moves what can be moved in both directions. Under virtual time that happens when all programs wait.
+    pub(super) fn run(&self, cx: &mut Cx<'_>) {
+        match self.engine.upgrade() {
+            Some(engine) if engine.time.serves_sockets() => {
+                super::lock(&engine.inet.later).insert(self.id);
+            }
+            _ => self.run_now(cx),
+        }
+    }
+
     /// Moves what can be moved in both directions. Called for every change on either side, from any thread; one of
     /// them works at a time, for the others too.
-    pub(super) fn run(&self, cx: &mut Cx<'_>) {
+    pub(super) fn run_now(&self, cx: &mut Cx<'_>) {
         let (Some(stream), Some(socket)) = (&self.stream, self.socket.get()) else {
             return;
         };
@@ -267,16 +277,25 @@ impl Endpoint {
             return;
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let mut room = self.room(wire);
         let mut full = false;
         let mut gone = false;
         let got = socket.read(cx, &mut |data| {
+            let data = data.get(..room).unwrap_or(data);
+            if data.is_empty() {
+                full = true;
+                return 0;
+            }
             match sendmsg(
                 wire,
                 &[IoSlice::new(data)],
                 &mut SendAncillaryBuffer::default(),
                 flags,
             ) {
-                Ok(n) => n,
+                Ok(n) => {
+                    room -= n;
+                    n
+                }
                 Err(Os::AGAIN | Os::NOBUFS) => {
                     full = true;
                     0
@@ -288,6 +307,7 @@ impl Endpoint {
                 }
             }
         });
+        full |= room == 0;
         if matches!(got, Ok(n) if n > 0) {
             self.count_wake();
         }
@@ -315,6 +335,33 @@ impl Endpoint {
         }
     }
 
+    /// The most bytes to write to the pair now. Under virtual time the program may not decide it by reading meanwhile: a
+    /// pair is filled when it is empty.
+    fn room(&self, wire: &OwnedFd) -> usize {
+        let by_rounds = self
+            .engine
+            .upgrade()
+            .is_some_and(|engine| engine.time.serves_sockets());
+        match (by_rounds, weir_intercept::datagram::unread(wire)) {
+            (false, _) => usize::MAX,
+            (true, 0) => AT_ONCE,
+            (true, _) => 0,
+        }
+    }
+
+    /// The most bytes to take from the pair now, the held one included. Under virtual time those that are there when all
+    /// programs wait, not those that one writes as soon as there is room.
+    fn supply(&self, wire: &OwnedFd) -> usize {
+        let by_rounds = self
+            .engine
+            .upgrade()
+            .is_some_and(|engine| engine.time.serves_sockets());
+        match ioctl_fionread(wire) {
+            Ok(length) if by_rounds => usize::try_from(length).unwrap_or(usize::MAX),
+            _ => usize::MAX,
+        }
+    }
+
     /// Asks for an event when the pair has room.
     fn watch_room(&self, wire: &OwnedFd, room: bool) {
         if let Some(engine) = self.engine.upgrade()
@@ -337,8 +384,13 @@ impl Endpoint {
         let mut buffer = BUFFER.take();
         buffer.resize(AT_ONCE, 0);
         let mut held = [0];
+        let mut supply = self.supply(wire);
         loop {
-            let mut parts = [IoSliceMut::new(&mut held), IoSliceMut::new(&mut buffer)];
+            let most = supply.saturating_sub(1).min(AT_ONCE);
+            let mut parts = [
+                IoSliceMut::new(&mut held),
+                IoSliceMut::new(&mut buffer[..most]),
+            ];
             let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
             let n = match recvmsg(wire, &mut parts, &mut RecvAncillaryBuffer::default(), flags) {
                 Ok(message) => message.bytes,
@@ -354,6 +406,7 @@ impl Endpoint {
                 match socket.write(cx, &buffer[..n - 1]) {
                     Ok(taken) => {
                         drop_bytes(wire, &mut buffer, taken);
+                        supply -= taken;
                         if taken < n - 1 {
                             break; // the socket reports room
                         }
@@ -370,6 +423,7 @@ impl Endpoint {
             let events = events(wire);
             let ends = PollFlags::ERR | PollFlags::HUP | PollFlags::RDHUP;
             if events.intersects(ends) && ioctl_fionread(wire).is_ok_and(|length| length > 1) {
+                supply = self.supply(wire);
                 continue;
             }
             if events.contains(PollFlags::ERR) {
