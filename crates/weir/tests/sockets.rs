@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{User, has, script_with, users};
+use common::{Folder, User, has, output, script_with, text, users};
 
 /// Two hosts, `a` and `b`, and a router `r` between them.
 const CHAIN: &str = "set -e
@@ -168,5 +168,107 @@ kill $server"#;
     for user in users() {
         assert_eq!(virtually(*user, script), expected, "{user:?}");
         assert_eq!(really(*user, script), expected, "{user:?}");
+    }
+}
+
+/// Prints what the calls of TCP sockets do, over IPv4 and IPv6: the handshake, data both ways, half-close, refusal, reset,
+/// `accept` and `connect` without blocking, names, many connections at once.
+const STREAMS: &str = r#"
+cat > $DIR/server.py <<'END'
+import select, socket, threading
+def serve(c):
+    data = b""
+    while chunk := c.recv(65536): data += chunk
+    if data == b"reset": c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0"); c.close(); return
+    c.sendall(data.upper()); c.close()
+listener = socket.create_server(("::", 80), family=socket.AF_INET6, dualstack_ipv6=True)
+while True:
+    c, peer = listener.accept()
+    threading.Thread(target=serve, args=(c,), daemon=True).start()
+END
+cat > $DIR/client.py <<'END'
+import errno, os, select, socket, sys
+def tried(what):
+    try: return what()
+    except OSError as error: return errno.errorcode.get(error.errno, error)
+for address in "10.0.1.2", "fd01::2":
+    s = socket.create_connection((address, 80)); print(s.getpeername()[:2], s.getsockname()[0])
+    for size in 0, 1, 5000, 300000:
+        s = socket.create_connection((address, 80)); data = os.urandom(size // 4).hex().encode() * 2
+        s.sendall(data); s.shutdown(socket.SHUT_WR)
+        got = b""
+        while chunk := s.recv(65536): got += chunk
+        assert got == data.upper(), (len(got), len(data))
+    print("echoed", tried(lambda: socket.create_connection((address, 81))))
+    s = socket.create_connection((address, 80)); s.sendall(b"reset"); s.shutdown(socket.SHUT_WR); print(tried(lambda: s.recv(1)))
+    s = socket.socket(s.family); s.setblocking(False); print(tried(lambda: s.connect((address, 80))))
+    p = select.poll(); p.register(s, select.POLLOUT); print([e for _, e in p.poll(5000)], s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+    s.setblocking(True); s.send(b"x"); s.shutdown(socket.SHUT_WR); print(s.recv(9), s.recv(9))
+    s = socket.socket(s.family); s.setblocking(False); s.connect_ex((address, 81))
+    p = select.poll(); p.register(s, select.POLLOUT); print(p.poll(5000) != [], errno.errorcode[s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)])
+    s = socket.socket(s.family); s.settimeout(0.5); print(tried(lambda: s.connect((address.replace("1.2", "1.99").replace("::2", "::99"), 80))))
+many = [socket.create_connection(("10.0.1.2", 80)) for _ in range(100)]
+for number, s in enumerate(many): s.sendall(b"number %d" % number); s.shutdown(socket.SHUT_WR)
+assert [s.recv(99) for s in many] == [b"NUMBER %d" % number for number in range(100)]
+print("many")
+END
+b python3 $DIR/server.py & server=$!
+sleep 1
+a python3 $DIR/client.py
+kill $server"#;
+
+#[test]
+fn streams_connect_carry_and_end() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let of = |address: &str, own: &str| {
+        format!(
+            "('{address}', 80) {own}\nechoed ECONNREFUSED\nECONNRESET\nEINPROGRESS\n[4] 0\nb'X' b''\nTrue ECONNREFUSED\ntimed out\n"
+        )
+    };
+    let expected = of("10.0.1.2", "10.0.0.2") + &of("fd01::2", "fd00::2") + "many\n";
+    for user in users() {
+        let folder = Folder::new();
+        let script = format!("DIR={}\n{STREAMS}", folder.file(""));
+        assert_eq!(virtually(*user, &script), expected, "{user:?}");
+        assert_eq!(really(*user, &script), expected, "{user:?}");
+    }
+}
+
+#[test]
+fn a_download_is_the_same_to_the_byte_in_every_run() {
+    if !has("curl", "curl") || !has("python3", "python3") {
+        return;
+    }
+    for user in users() {
+        let folder = Folder::new();
+        let content: Vec<u8> = (0..2_000_000u32)
+            .map(|n| (n.wrapping_mul(n) >> 7) as u8)
+            .collect();
+        std::fs::write(folder.file("big"), &content).unwrap();
+        let script = format!(
+            "{CHAIN}cd {}
+tc -n r qdisc add dev r0 root netem delay 5ms loss 1%
+b python3 -m http.server 8000 > /dev/null 2>&1 & server=$!
+sleep 1
+a curl -s -m 600 http://10.0.1.2:8000/big | md5sum
+kill $server",
+            folder.file("")
+        );
+        let run = |number: u32| {
+            let capture = folder.file(&format!("capture{number}"));
+            let (printed, status) = script_with(*user, &["--capture-all", &capture], &script);
+            assert_eq!(status, 0, "{user:?}: {printed}");
+            (printed, std::fs::read(capture).unwrap())
+        };
+        let (first, second) = (run(1), run(2));
+        let sum = output(std::process::Command::new("md5sum").arg(folder.file("big")));
+        assert_eq!(
+            first.0.split(' ').next(),
+            text(&sum.stdout).split(' ').next()
+        );
+        assert!(first.1.len() > 4 * content.len());
+        assert!(first == second, "{user:?}: two runs differ");
     }
 }

@@ -245,9 +245,9 @@ impl Endpoint {
                 }
             }
             Phase::Open => {
-                self.from_stack(cx, wire, state, socket);
+                self.deliver(cx, wire, state, socket);
                 if state.phase == Phase::Open {
-                    self.from_program(cx, wire, state, socket);
+                    self.take_over(cx, wire, state, socket);
                 }
             }
             Phase::Listening { ref mut shown } => {
@@ -272,7 +272,7 @@ impl Endpoint {
     }
 
     /// Writes what the stack has received to the pair.
-    fn from_stack(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) {
+    fn deliver(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) {
         if state.ended {
             return;
         }
@@ -374,7 +374,7 @@ impl Endpoint {
     }
 
     /// Passes what the program has written to the stack.
-    fn from_program(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) {
+    fn take_over(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) {
         if state.finished {
             if is_closed(wire) {
                 state.phase = Phase::Over { reset: false };
