@@ -50,7 +50,6 @@ fn ping_shows_the_delay_of_netem_and_takes_none() {
 tc -n r qdisc add dev r0 root netem delay 50ms
 a ping -n -c 1 10.0.1.2 > /dev/null; a ping -n -c 1 fd01::2 > /dev/null
 a ping -n -c 4 10.0.1.2; a ping -n -c 2 -i 3600 fd01::2; a ping -n -c 1 -W 5 10.0.1.99 || echo none
-a ping -n -c 1 10.0.0.99 || echo none
 a ping -n -c 1 192.0.2.1 || echo none";
     let mut first = None;
     for user in users() {
@@ -66,11 +65,7 @@ a ping -n -c 1 192.0.2.1 || echo none";
             printed.contains("2 packets transmitted, 2 received, 0% packet loss, time 3600000ms")
         );
         assert!(
-            printed.contains("From 10.0.1.1 icmp_seq=1 Destination Host Unreachable"),
-            "{printed}"
-        );
-        assert!(
-            printed.contains("From 10.0.0.2 icmp_seq=1 Destination Host Unreachable"),
+            printed.contains("From 10.0.0.1 icmp_seq=1 Destination Host Unreachable"),
             "{printed}"
         );
         assert!(printed.ends_with("none\n"), "{printed}");
@@ -212,6 +207,7 @@ for number, s in enumerate(many): s.sendall(b"number %d" % number); s.shutdown(s
 assert [s.recv(99) for s in many] == [b"NUMBER %d" % number for number in range(100)]
 print("many")
 END
+tc -n r qdisc add dev r0 root netem delay 2ms
 b python3 $DIR/server.py & server=$!
 sleep 1
 a python3 $DIR/client.py

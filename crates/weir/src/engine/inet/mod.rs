@@ -221,6 +221,11 @@ impl Engine {
                 self.on(id, |socket, cx| {
                     socket.set_option(cx, level, name, bytes).map(done)
                 })?;
+                if let (Some(stream), libc::SOL_SOCKET, libc::SO_LINGER) =
+                    (&endpoint.stream, level, name)
+                {
+                    stream.lingers(bytes);
+                }
                 // What is received waits in the pair, which counts it as the stack's.
                 if level == libc::SOL_SOCKET
                     && matches!(name, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE)

@@ -64,6 +64,8 @@ struct State {
     ended: bool,
     /// The program's end of data has been passed on.
     finished: bool,
+    /// Closing resets the connection (`SO_LINGER` with no time).
+    abrupt: bool,
 }
 
 /// The events of an end that are watched. Edges: each is served until nothing is left.
@@ -86,6 +88,7 @@ impl Stream {
                 full: false,
                 ended: false,
                 finished: false,
+                abrupt: false,
             }),
             again: AtomicBool::new(false),
         })
@@ -98,6 +101,14 @@ impl Stream {
     /// The connection of an accepted socket exists.
     pub(super) fn opened(&self) {
         self.state().phase = Phase::Open;
+    }
+
+    /// The program has set `SO_LINGER` to this `struct linger`.
+    pub(super) fn lingers(&self, value: &[u8]) {
+        if let Some(value) = value.first_chunk::<8>() {
+            let (on, time) = value.split_at(4);
+            self.state().abrupt = on != [0; 4] && time == [0; 4];
+        }
     }
 
     /// The supervisor has taken a byte that stood for a connection.
@@ -192,6 +203,8 @@ impl Endpoint {
         match self.engine.upgrade() {
             Some(engine) if engine.time.serves_sockets() => {
                 super::lock(&engine.inet.later).insert(self.id);
+                // The clock stops for it.
+                engine.time.sent().fetch_add(1, SeqCst);
             }
             _ => self.run_now(cx),
         }
@@ -280,37 +293,43 @@ impl Endpoint {
         let mut room = self.room(wire);
         let mut full = false;
         let mut gone = false;
-        let got = socket.read(cx, &mut |data| {
-            let data = data.get(..room).unwrap_or(data);
-            if data.is_empty() {
-                full = true;
-                return 0;
-            }
-            match sendmsg(
-                wire,
-                &[IoSlice::new(data)],
-                &mut SendAncillaryBuffer::default(),
-                flags,
-            ) {
-                Ok(n) => {
-                    room -= n;
-                    n
-                }
-                Err(Os::AGAIN | Os::NOBUFS) => {
+        // What is left behind the data, an end or an error, shows at the next read.
+        let got = loop {
+            let got = socket.read(cx, &mut |data| {
+                let data = data.get(..room).unwrap_or(data);
+                if data.is_empty() {
                     full = true;
-                    0
+                    return 0;
                 }
-                // The program reads no more: what comes is thrown away, as after SHUT_RD.
-                Err(_) => {
-                    gone = true;
-                    data.len()
+                match sendmsg(
+                    wire,
+                    &[IoSlice::new(data)],
+                    &mut SendAncillaryBuffer::default(),
+                    flags,
+                ) {
+                    Ok(n) => {
+                        room -= n;
+                        n
+                    }
+                    Err(Os::AGAIN | Os::NOBUFS) => {
+                        full = true;
+                        0
+                    }
+                    // The program reads no more: what comes is thrown away, as after SHUT_RD.
+                    Err(_) => {
+                        gone = true;
+                        data.len()
+                    }
                 }
+            });
+            full |= room == 0;
+            if matches!(got, Ok(n) if n > 0) {
+                self.count_wake();
             }
-        });
-        full |= room == 0;
-        if matches!(got, Ok(n) if n > 0) {
-            self.count_wake();
-        }
+            if full || !matches!(got, Ok(1..)) {
+                break got;
+            }
+        };
         match got {
             Ok(0) if !full => {
                 state.ended = true;
@@ -376,7 +395,10 @@ impl Endpoint {
     /// Passes what the program has written to the stack.
     fn take_over(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) {
         if state.finished {
-            if is_closed(wire) {
+            // With both directions shut the pair does not show whether the program has closed its end. The program has no
+            // more use for the stack: without the held byte it reads the end, and no reset.
+            if state.ended || is_closed(wire) {
+                take_out(wire, 1);
                 state.phase = Phase::Over { reset: false };
             }
             return;
@@ -428,13 +450,22 @@ impl Endpoint {
             }
             if events.contains(PollFlags::ERR) {
                 state.phase = Phase::Over { reset: true };
-            } else if events.contains(PollFlags::HUP) {
+            } else if events.contains(PollFlags::HUP) && !state.ended {
                 state.finished = true;
                 state.phase = Phase::Over { reset: false };
             } else if events.contains(PollFlags::RDHUP) && !state.finished {
                 state.finished = true;
+                // With both directions shut, a close and a shutdown look the same. A program that wants resets closes.
+                if state.ended && state.abrupt {
+                    state.phase = Phase::Over { reset: true };
+                    break;
+                }
                 // A connection that is gone needs no end.
                 let _ = socket.shutdown(cx, Shutdown::Write);
+                if state.ended {
+                    take_out(wire, 1);
+                    state.phase = Phase::Over { reset: false };
+                }
             }
             break;
         }
@@ -445,9 +476,9 @@ impl Endpoint {
 /// Takes the filling out of the pair, except for the byte that is held now.
 fn take_out(wire: &OwnedFd, length: usize) {
     let mut left = length;
-    let mut buffer = vec![0; AT_ONCE];
+    let mut buffer = vec![0; left.min(AT_ONCE)];
     while left > 0 {
-        let most = left.min(AT_ONCE);
+        let most = left.min(buffer.len());
         match recv(wire, &mut buffer[..most], RecvFlags::DONTWAIT) {
             Ok((n, _)) if n > 0 => left -= n,
             Err(Os::INTR) => {}
