@@ -60,7 +60,7 @@ a ping -n -c 1 192.0.2.1 || echo none";
             let time: f64 = time.trim_end_matches(" ms").parse().unwrap();
             assert!((90.0..120.0).contains(&time), "{line} {time}");
         }
-        assert!(printed.contains("4 packets transmitted, 4 received, 0% packet loss, time 3000ms"));
+        assert!(printed.contains("4 packets transmitted, 4 received, 0% packet loss, time 300"));
         assert!(
             printed.contains("2 packets transmitted, 2 received, 0% packet loss, time 3600000ms")
         );

@@ -12,6 +12,7 @@ mod stream;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -32,6 +33,8 @@ use stream::Stream;
 
 /// The most events that are taken at once.
 const EVENTS: usize = 128;
+/// The most errors of closed streams that are kept.
+const ERRORS: usize = 4096;
 /// How long the thread leaves events to the driver of virtual time.
 const LATER: Duration = Duration::from_millis(1);
 
@@ -43,6 +46,8 @@ pub struct Inet {
     watch: OnceLock<OwnedFd>,
     /// The streams with something to do when all programs wait, under virtual time.
     later: Mutex<BTreeSet<u64>>,
+    /// The errors of streams that the stack has closed, until their programs ask (`SO_ERROR`).
+    errors: Mutex<BTreeMap<u64, i32>>,
 }
 
 /// A client's socket.
@@ -56,6 +61,8 @@ struct Endpoint {
     socket: OnceLock<Arc<Socket>>,
     /// The state of a stream.
     stream: Option<Stream>,
+    /// The error with which a stream ended.
+    error: AtomicI32,
 }
 
 /// Makes a pair: the client's end, and the stack's, which does not block.
@@ -240,6 +247,11 @@ impl Engine {
                 Ok(InetReply::default())
             }
             InetCall::Option(id, level, name) => {
+                if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR)
+                    && let Some(error) = lock(&self.inet.errors).remove(&id.0)
+                {
+                    return Ok(bytes_only(error.to_ne_bytes().to_vec()));
+                }
                 let endpoint = self.endpoint(id)?;
                 let socket = endpoint.socket()?;
                 if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
@@ -305,6 +317,7 @@ impl Engine {
             wire: Mutex::new(Some(Arc::new(wire))),
             socket: OnceLock::new(),
             stream,
+            error: AtomicI32::new(0),
         });
         Ok((endpoint, client))
     }
@@ -398,6 +411,17 @@ impl Engine {
             return;
         }
         if let Some(socket) = endpoint.socket.get() {
+            let error = match endpoint.error.load(Relaxed) {
+                0 => socket.take_error(),
+                error => error,
+            };
+            if error != 0 {
+                let mut errors = lock(&self.inet.errors);
+                if errors.len() >= ERRORS {
+                    errors.pop_first();
+                }
+                errors.insert(endpoint.id, error);
+            }
             socket.close(cx, reset);
         }
         let wire = lock(&endpoint.wire).take();

@@ -337,7 +337,8 @@ impl Endpoint {
                 self.count_wake();
             }
             Ok(_) | Err(libc::EAGAIN) => {}
-            Err(_) => {
+            Err(error) => {
+                self.error.store(error, SeqCst);
                 // With the held byte unread, the program reads ECONNRESET.
                 state.phase = Phase::Over { reset: false };
                 self.count_wake();
