@@ -44,6 +44,7 @@ pub const FAILED: u8 = 125;
 /// Runs a command and prints errors on standard error.
 pub fn dispatch(command: Command) -> ExitCode {
     let result = match command {
+        Command::Run(args) if args.real_time => real_time::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Up(args) => up::run(&args),
         Command::Exec(args) => exec::run(&args),

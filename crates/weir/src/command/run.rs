@@ -34,9 +34,6 @@ const LEFTOVERS: Duration = Duration::from_secs(5);
 
 /// Runs the script, plays the remaining packets, reports.
 pub fn run(args: &Run) -> Result<ExitCode, String> {
-    if args.real_time {
-        return super::real_time::run(args);
-    }
     let stack = weir_stack::build(Config {
         seed: args.seed,
         link_chatter: args.link_chatter,
