@@ -59,6 +59,10 @@ impl InetSocket {
 }
 
 const NO_FAMILY: &str = "XDP and vsock sockets are not served";
+const NO_RINGS: &str = "packet sockets have no rings (PACKET_MMAP); \
+     weir capture DEV | tcpdump -r - shows a device's frames";
+/// `PACKET_RX_RING`
+const PACKET_RX_RING: i32 = 5;
 /// The message for every way to ask for the tables of netfilter.
 pub(super) const NO_NETFILTER: &str = "the stack has no tables of netfilter: no nft, iptables or ipset; tc filters can drop and change packets, and tc's ct tracks connections";
 
@@ -269,7 +273,11 @@ impl Supervisor {
             _ => bytes(call, call.args[3], length)?,
         };
         self.still_waiting(call)?;
-        self.inet(InetCall::SetOption(socket.id, level, name), &value)?;
+        let set = self.inet(InetCall::SetOption(socket.id, level, name), &value);
+        if set.is_err() && (level, name) == (libc::SOL_PACKET, PACKET_RX_RING) {
+            self.say_once(call, "rings", NO_RINGS);
+        }
+        set?;
         if level == libc::SOL_SOCKET && matches!(name, libc::SO_SNDBUF | libc::SO_KEEPALIVE) {
             return Ok(Answer::Continue); // the pair's own as well
         }
