@@ -43,6 +43,8 @@ use std::time::{Duration, Instant};
 /// The minimum duration of a wait given in milliseconds, in real time. The rest by the machine's
 /// clock is then a smaller number of milliseconds, and recognisable as the rest of a wait.
 const COARSE: Duration = Duration::from_micros(1_100);
+/// The machine time after which a brief wait ends.
+const BRIEF: Duration = Duration::from_millis(2);
 /// How often [`Waits::until_any`] asks for packets.
 const LOOK: Duration = Duration::from_micros(200);
 /// The minimum tolerance in recognising the rest of a wait.
@@ -103,6 +105,8 @@ pub(crate) struct Wait {
     pub(crate) again: bool,
     /// The caller reads the stack's clock, so it never waits for a rest by the machine's.
     pub(crate) exact: bool,
+    /// A read of the clock by a program that only reads it: if the clock cannot move soon, the read returns what it is.
+    pub(crate) brief: bool,
 }
 
 struct Noted {
@@ -396,7 +400,10 @@ impl Waits {
         let over: Vec<_> = state
             .waits
             .iter()
-            .filter(|(_, noted)| attached.is_over(&noted.wait))
+            .filter(|(_, noted)| {
+                let late = noted.wait.brief && noted.since.elapsed() >= BRIEF;
+                late || attached.is_over(&noted.wait)
+            })
             .map(|(key, _)| *key)
             .collect();
         for key in &over {
@@ -415,7 +422,8 @@ impl Waits {
     /// Returns the interval of [`sweep`](Self::sweep), or `None` if there is no wait.
     pub(crate) fn sweep_interval(&self) -> Option<Duration> {
         let state = self.state();
-        let futexes = state.waits.values().any(|noted| noted.wait.futex.is_some());
+        let waits = &mut state.waits.values();
+        let futexes = waits.any(|noted| noted.wait.futex.is_some() || noted.wait.brief);
         let interval = if futexes { 1 } else { 10 };
         (!state.waits.is_empty()).then(|| Duration::from_millis(interval))
     }
@@ -463,6 +471,11 @@ impl State {
         };
         let wait = noted.wait;
         attached.forget(&wait.descriptors);
+        if wait.brief && !by_time {
+            self.again.push(wait.call);
+            sys::wake(attached.bell.as_fd());
+            return;
+        }
         if wait.again && !by_time {
             let has_signal = crate::look::thread(wait.call.tid)
                 .is_some_and(|thread| thread.has_signal(wait.mask));

@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 const BEGIN: u64 = 100 * SECOND;
 const SECOND: u64 = 1_000_000_000;
 /// The number of reads at one time after which a read lets the clock move.
-const PATIENCE: u32 = 50;
+const PATIENCE: u32 = 2_000;
 /// How far the clock moves for a program that only reads it, in ns.
-const STEP: u64 = 50_000;
+const STEP: u64 = 1_000_000;
 
 /// The processes that read the stack's clock: the time of the last read, and the reads at that time.
 #[derive(Debug, Default)]
@@ -107,6 +107,7 @@ impl Supervisor {
                 result: Ok(result(time + STEP)),
                 again: false,
                 exact: true,
+                brief: true,
             };
             if waits.note(wait) {
                 return Ok(Answer::Later);

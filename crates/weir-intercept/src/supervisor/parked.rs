@@ -106,6 +106,7 @@ impl Supervisor {
                 result: Err(Errno(waiting.limit().1)),
                 again: true,
                 exact: true,
+                brief: false,
             };
             return match waits.note(wait) {
                 true => Ok(Answer::Later),

@@ -89,6 +89,7 @@ impl Supervisor {
             writes: wanted.writes,
             again: false,
             exact: self.readers.has(process),
+            brief: false,
             result: if futex {
                 Err(Errno(libc::ETIMEDOUT))
             } else {
@@ -204,6 +205,7 @@ fn over(call: &Call, process: u32) -> Wait {
         },
         again: false,
         exact: true,
+        brief: false,
     }
 }
 
