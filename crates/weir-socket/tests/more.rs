@@ -76,7 +76,8 @@ fn datagrams_have_the_time_of_the_stack() {
         world.pass(10);
         let got = server.one();
         assert_eq!(got.time, now);
-        let wall = world.stack.clock.epoch_ns() + now;
+        let clock = &world.stack.clock;
+        let wall = clock.wall_ns() - clock.now() + now;
         let mut value = (wall / 1_000_000_000).to_ne_bytes().to_vec();
         value.extend((wall % 1_000_000_000 / fraction).to_ne_bytes());
         assert_eq!(got.messages(), [(SOL_SOCKET, option, value)]);

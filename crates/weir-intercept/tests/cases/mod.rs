@@ -350,7 +350,7 @@ s, u = (k.fileno() for k in keep)
 def call(n, *a): return errno.errorcode.get(ctypes.get_errno()) if libc.syscall(n, *map(ctypes.c_long, a)) < 0 else 0
 print(call(49, s, 8, 12), call(51, s, 8, 8), call(54, s, 270, 1, 8, 4), call(54, s, 270, 1, 8, 1), call(54, s, 270, 99, id(keep), 4),
       call(45, s, 0, 0, 0x40, 8, 8), call(16, u, 0x8913, 8), call(16, u, 0x8912, 8), call(257, -100, 8, 0, 0), call(308, 99, 0x40000000),
-      call(308, s, 0x40000000), call(165, 8, 8, 8, 0, 0), call(272, 0x40020000 | 0x4000000), call(41, 16, 5, 0), call(41, 16, 3, 4))
+      call(308, s, 0x40000000), call(165, 8, 8, 8, 0, 0), call(272, 0x40020000 | 0x4000000), call(41, 16, 5, 0), call(41, 16, 3, 3))
 random.seed(1)
 numbers = [0, 8, 1, 2, 3, s, u, 960, -1, -100, 12, 16, 270, 0x8913, 0x8933, 0x40000000, 1 << 40, 4096]
 for i in range(20000):
