@@ -58,7 +58,10 @@ impl Alarms {
             self.due.remove(&(*time, process, timer));
         }
         if let Some((time, alarm)) = alarm {
-            self.due.insert((time, process, timer), ());
+            // One at the end of time never expires.
+            if time < u64::MAX {
+                self.due.insert((time, process, timer), ());
+            }
             self.armed.insert((process, timer), (time, alarm));
         }
         old.map(|(time, alarm)| (time, alarm.interval))
@@ -101,7 +104,11 @@ impl Alarms {
             }
         };
         if alive && alarm.interval > 0 {
-            self.set(process, timer, Some((time + alarm.interval, alarm)));
+            self.set(
+                process,
+                timer,
+                Some((time.saturating_add(alarm.interval), alarm)),
+            );
         }
         true
     }
@@ -140,5 +147,10 @@ mod tests {
         alarms.set(me, Timer::Real, Some((5, signal(0))));
         alarms.keep(&[]);
         assert!(!alarms.expire(9));
+        // A time or an interval beyond the end of time.
+        alarms.set(me, Timer::Real, Some((u64::MAX, signal(1))));
+        assert_eq!(alarms.earliest(), None);
+        alarms.set(me, Timer::Real, Some((5, signal(u64::MAX))));
+        assert!(alarms.expire(5) && !alarms.expire(u64::MAX));
     }
 }

@@ -118,11 +118,6 @@ impl User for Endpoint {
     fn wake(&self, cx: &mut Cx<'_>, ready: Ready) {
         if self.stream.is_some() {
             self.run(cx);
-            if let Some(reset) = self.is_over()
-                && let Some(engine) = self.engine.upgrade()
-            {
-                engine.close_endpoint(cx, self, reset);
-            }
         } else if ready.0 & Ready::ERR != 0 {
             self.send(&Datagram {
                 from: &[],
@@ -503,12 +498,7 @@ impl Engine {
             }
             return;
         }
-        self.with_cx(|cx| {
-            endpoint.run_now(cx);
-            if let Some(reset) = endpoint.is_over() {
-                self.close_endpoint(cx, &endpoint, reset);
-            }
-        });
+        self.with_cx(|cx| endpoint.run_now(cx, self));
     }
 }
 

@@ -167,14 +167,6 @@ impl Engine {
 }
 
 impl Endpoint {
-    /// Returns whether the stream is over, and if so, whether it is to be reset.
-    pub(super) fn is_over(&self) -> Option<bool> {
-        match self.stream.as_ref()?.state().phase {
-            Phase::Over { reset } => Some(reset),
-            _ => None,
-        }
-    }
-
     /// The supervisor has filled the client's send buffer.
     pub(super) fn filled(&self, cx: &mut Cx<'_>, length: u32, waits: bool) {
         if let Some(stream) = &self.stream {
@@ -198,39 +190,50 @@ impl Endpoint {
         }
     }
 
-    /// Moves what can be moved in both directions. Under virtual time that happens when all programs wait.
+    /// Moves what can be moved in both directions, and closes the socket if that was all. Under virtual time that happens
+    /// when all programs wait.
     pub(super) fn run(&self, cx: &mut Cx<'_>) {
-        match self.engine.upgrade() {
-            Some(engine) if engine.time.serves_sockets() => {
-                super::lock(&engine.inet.later).insert(self.id);
-                // The clock stops for it.
-                engine.time.sent().fetch_add(1, SeqCst);
-            }
-            _ => self.run_now(cx),
+        let Some(engine) = self.engine.upgrade() else {
+            return;
+        };
+        if engine.time.serves_sockets() {
+            super::lock(&engine.inet.later).insert(self.id);
+            // The clock stops for it.
+            engine.time.sent().fetch_add(1, SeqCst);
+        } else {
+            self.run_now(cx, &engine);
         }
     }
 
-    /// Moves what can be moved in both directions. Called for every change on either side, from any thread; one of
-    /// them works at a time, for the others too.
-    pub(super) fn run_now(&self, cx: &mut Cx<'_>) {
-        let (Some(stream), Some(socket)) = (&self.stream, self.socket.get()) else {
-            return;
-        };
-        let Some(wire) = self.wire() else {
-            return;
-        };
+    /// As [`run`](Self::run), at once.
+    pub(super) fn run_now(&self, cx: &mut Cx<'_>, engine: &Engine) {
+        if let Some(reset) = self.advance(cx) {
+            engine.close_endpoint(cx, self, reset);
+        }
+    }
+
+    /// Moves what can be moved in both directions. Called for every change on either side, from any thread, and from
+    /// within its own calls of the socket; one of them works at a time, for the others too. If the stream is over, returns
+    /// whether it is to be reset.
+    fn advance(&self, cx: &mut Cx<'_>) -> Option<bool> {
+        let (stream, socket, wire) = (self.stream.as_ref()?, self.socket.get()?, self.wire()?);
+        let mut over = None;
         stream.again.store(true, SeqCst);
         while stream.again.load(SeqCst) {
             let mut state = match stream.state.try_lock() {
                 Ok(state) => state,
                 Err(TryLockError::Poisoned(state)) => state.into_inner(),
-                // The holder looks again.
-                Err(TryLockError::WouldBlock) => return,
+                // The holder looks again, and closes.
+                Err(TryLockError::WouldBlock) => return over,
             };
             while stream.again.swap(false, SeqCst) {
                 self.step(cx, &wire, &mut state, socket);
             }
+            if let Phase::Over { reset } = state.phase {
+                over = Some(reset);
+            }
         }
+        over
     }
 
     fn step(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) {
