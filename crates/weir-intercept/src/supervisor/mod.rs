@@ -19,6 +19,7 @@ mod alarm;
 mod clock;
 mod internet;
 mod ioctl;
+mod message;
 mod namespace;
 pub(crate) mod nsfs;
 mod option;

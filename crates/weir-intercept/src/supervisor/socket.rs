@@ -60,6 +60,10 @@ pub(super) struct Sockets {
     pub(super) netlink: BTreeMap<FileKey, NetlinkSocket>,
     /// Internet, raw and packet sockets.
     pub(super) inet: BTreeMap<FileKey, InetSocket>,
+    /// The number of internet sockets at which to look for closed ones.
+    pub(super) prune_inet_at: usize,
+    /// The next number of [`HIGH_FDS`](crate::filter::HIGH_FDS) to try.
+    pub(super) next_high: u32,
     prune_at: usize,
 }
 

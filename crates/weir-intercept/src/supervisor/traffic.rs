@@ -22,6 +22,7 @@
 //! Not served: duplicates of a socket (`dup`) at other numbers; `read` beyond the capacity of a
 //! socket's buffer.
 use super::internet::NO_NETFILTER;
+use super::message::{MSGHDR, Place};
 use super::{Handled, Supervisor};
 use crate::backend::{Errno, SocketId};
 use crate::filter::{HIGH_FDS, SOCKET_FDS, TRAFFIC_FDS};
@@ -35,10 +36,6 @@ use weir_netlink as nl;
 /// Programs that wait for each answer, by their name in the kernel: those of iproute2 and busybox,
 /// and `weir`, whose `weir play` takes as long as it plays.
 const WAITING: [&str; 4] = ["ip", "tc", "bridge", "weir"];
-/// The size of a struct msghdr.
-const MSGHDR: usize = 56;
-/// The maximum number of parts of one datagram that are read here.
-const MAX_PARTS: u64 = 1024;
 
 /// Returns whether a call names a descriptor whose traffic stops.
 pub(super) fn is_traffic(call: &Call) -> bool {
@@ -176,56 +173,16 @@ fn family_asked_for(datagram: &[u8]) -> Option<String> {
 
 /// Returns the datagram of a send, or the first one of several.
 fn datagram(call: &Call) -> Result<Vec<u8>, Errno> {
-    let [_, address, length, ..] = call.args;
-    match call.number {
-        libc::SYS_sendto | libc::SYS_write => gather(call.tid, &[(address, length)]),
-        libc::SYS_writev => gather(call.tid, &parts(call.tid, address, length)?),
-        libc::SYS_sendmmsg if length == 0 => Err(Errno(libc::EINVAL)),
-        _ => {
-            let header: [u8; MSGHDR] = sys::read_array(call.tid, address)?;
-            let (at, count, control) = (word(&header, 2), word(&header, 3), word(&header, 4));
-            if control != 0 {
-                return Err(Errno(libc::EINVAL)); // descriptors and credentials cannot be repeated here
-            }
-            gather(call.tid, &parts(call.tid, at, count)?)
-        }
+    let place = match call.number {
+        libc::SYS_sendto => Place::of_sendto(call),
+        libc::SYS_write | libc::SYS_writev => Place::of_transfer(call)?,
+        libc::SYS_sendmmsg if call.args[2] == 0 => return Err(Errno(libc::EINVAL)),
+        _ => Place::at(call.tid, call.args[1])?,
+    };
+    if place.has_control() {
+        return Err(Errno(libc::EINVAL)); // descriptors and credentials cannot be repeated here
     }
-}
-
-/// Returns a word of a structure of words.
-fn word(bytes: &[u8], number: usize) -> u64 {
-    let at = number * 8;
-    let word = bytes.get(at..at + 8).and_then(|word| word.first_chunk());
-    word.map_or(0, |word| u64::from_ne_bytes(*word))
-}
-
-/// Reads the addresses and lengths of an array of struct iovec.
-fn parts(tid: u32, address: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
-    if count > MAX_PARTS {
-        return Err(Errno(libc::EMSGSIZE));
-    }
-    let mut bytes = vec![0; count as usize * 16];
-    if sys::read_memory(tid, address, &mut bytes)? < bytes.len() {
-        return Err(Errno(libc::EFAULT));
-    }
-    let part = |part: &[u8]| (word(part, 0), word(part, 1));
-    Ok(bytes.chunks_exact(16).map(part).collect())
-}
-
-/// Reads the memory at these addresses into one buffer.
-fn gather(tid: u32, parts: &[(u64, u64)]) -> Result<Vec<u8>, Errno> {
-    let mut out = Vec::new();
-    for &(address, length) in parts {
-        let start = out.len();
-        let room = MAX_REQUEST - start;
-        let length = usize::try_from(length)
-            .ok()
-            .filter(|length| *length <= room)
-            .ok_or(Errno(libc::EMSGSIZE))?;
-        out.resize(start + length, 0);
-        if length > 0 && sys::read_memory(tid, address, &mut out[start..])? < length {
-            return Err(Errno(libc::EFAULT));
-        }
-    }
-    Ok(out)
+    let mut datagram = Vec::new();
+    place.gather(call.tid, MAX_REQUEST, &mut datagram)?;
+    Ok(datagram)
 }

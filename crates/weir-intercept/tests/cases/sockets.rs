@@ -35,6 +35,15 @@ pid = os.fork()
 if pid == 0: d.send(b\"child\"); print(u.recv(9), flush=True); os._exit(0)
 os.waitpid(pid, 0)
 many = [socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) for _ in range(300)]; print(len(many), many[9].getsockname())
+many = None
+import resource; hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+if hard >= 30000:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (30000, hard))
+    many = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(10000)]
+    many[9999].sendto(b\"last\", there); assert many[9999].recv(9) == b\"last\"
+    assert len({s.fileno() for s in many}) == 10000 and min(s.fileno() for s in many) >= 512
+    for s in many: s.close()
+    many = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(500)]
 tried(lambda: u.sendto(b\"x\", (\"1.1.1.1\", 1)))
 import ctypes; libc = ctypes.CDLL(None, use_errno=True)
 def call(n, *a): return errno.errorcode.get(ctypes.get_errno()) if libc.syscall(n, *map(ctypes.c_long, a)) < 0 else 0

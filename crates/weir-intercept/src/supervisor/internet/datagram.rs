@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sends and receives on datagram, raw and packet sockets.
+use super::super::message::{MMSGHDR, MSGHDR, Place};
 use super::super::parked::Waiting;
-use super::message::{MMSGHDR, MSGHDR, Place};
 use super::{Handled, InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall};
 use crate::datagram::{Datagram, HEAD, WAKE};

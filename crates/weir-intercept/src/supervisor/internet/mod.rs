@@ -19,10 +19,10 @@
 //! Not served: `dup2` of a datagram socket to a number outside the ranges, and passing one by `SCM_RIGHTS`; an error of a
 //! datagram socket in `select` and `epoll`, which show it as data ([`poll`]); `SO_LINGER` with a time to wait.
 mod datagram;
-mod message;
 mod poll;
 mod stream;
 
+use super::message::MAX_ADDRESS;
 use super::option::KIND_MASK;
 use super::{Handled, Supervisor, own_key};
 use crate::backend::{Errno, InetCall, InetReply, SocketId};
@@ -34,10 +34,8 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(crate) use poll::MOST as MOST_POLLED;
 pub(super) use stream::Connecting;
 
-/// The maximum number of sockets remembered; the oldest are forgotten first.
-const MAX_SOCKETS: usize = 1 << 20;
-/// The length of the longest address: a `sockaddr_storage`.
-const MAX_ADDRESS: usize = 128;
+/// The number of sockets at which those that are closed are looked for.
+const MANY_SOCKETS: usize = 4096;
 /// `IP_PROTOCOL` of linux/in.h.
 const IP_PROTOCOL: i32 = 52;
 /// The longest value of an option, in bytes.
@@ -140,11 +138,8 @@ impl Supervisor {
             sys::set_nonblocking(file.as_fd())?;
         }
         let key = own_key(&file)?;
-        let sockets = &mut self.sockets.inet;
-        if sockets.len() >= MAX_SOCKETS {
-            sockets.pop_first();
-        }
-        sockets.insert(key, socket);
+        self.forget_closed();
+        self.sockets.inet.insert(key, socket);
         let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
         if socket.is_stream() {
             return self
@@ -154,9 +149,28 @@ impl Supervisor {
         self.hand_out_trapped(call, &file, close_on_exec)
     }
 
+    /// Forgets the sockets that the stack does not know any more, once there are twice as many as the last time.
+    fn forget_closed(&mut self) {
+        let sockets = &mut self.sockets;
+        if sockets.inet.len() < sockets.prune_inet_at.max(MANY_SOCKETS) {
+            return;
+        }
+        let backend = &self.backend;
+        sockets
+            .inet
+            .retain(|_, socket| backend.inet(InetCall::Ready(socket.id), &[]).is_ok());
+        sockets.prune_inet_at = sockets.inet.len() * 2;
+    }
+
     /// Gives a descriptor to the caller at a number at which all calls stop.
     fn hand_out_trapped(&mut self, call: &Call, file: &OwnedFd, close_on_exec: bool) -> Handled {
-        for number in SOCKET_FDS.chain(HIGH_FDS) {
+        // A program with thousands of sockets fills the high numbers one after the other.
+        let (low, high) = (SOCKET_FDS, HIGH_FDS);
+        let next = self.sockets.next_high.clamp(high.start, high.end - 1);
+        for number in low.chain(next..high.end).chain(high.start..next) {
+            if number >= high.start {
+                self.sockets.next_high = number + 1;
+            }
             let path = format!("/proc/{}/fd/{number}", call.tid);
             if std::fs::symlink_metadata(path).is_ok() {
                 continue;

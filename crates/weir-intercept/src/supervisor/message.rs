@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `struct msghdr` of a client.
-use super::MAX_ADDRESS;
 use crate::backend::Errno;
 use crate::datagram::Datagram;
 use crate::seccomp::Call;
@@ -18,6 +17,8 @@ const FLAGS: u64 = 48;
 const MAX_PARTS: u64 = 1024;
 /// The most data of one datagram that are copied, in bytes.
 const MAX_DATA: usize = 1 << 20;
+/// The length of the longest address: a `sockaddr_storage`.
+pub(super) const MAX_ADDRESS: usize = 128;
 /// The most control data of one datagram, in bytes.
 const MAX_CONTROL: usize = 1 << 16;
 
@@ -124,6 +125,25 @@ impl Place {
         })
     }
 
+    /// Returns whether there are control messages.
+    pub(super) fn has_control(&self) -> bool {
+        self.control != 0
+    }
+
+    /// Appends the data, at most `most` bytes.
+    pub(super) fn gather(&self, tid: u32, most: usize, into: &mut Vec<u8>) -> Result<(), Errno> {
+        let mut room = most;
+        for &(at, length) in &self.parts {
+            let length = usize::try_from(length)
+                .ok()
+                .filter(|length| *length <= room);
+            let length = length.ok_or(Errno(libc::EMSGSIZE))?;
+            into.extend(read(tid, at, length)?);
+            room -= length;
+        }
+        Ok(())
+    }
+
     /// Reads what is sent: address, control messages, data; in one piece, with the length of the first two.
     pub(super) fn outgoing(&self, tid: u32) -> Result<(Vec<u8>, u16, u32), Errno> {
         let name_length = match (self.name, usize::try_from(self.name_length)) {
@@ -137,14 +157,7 @@ impl Place {
         }
         let mut all = read(tid, self.name, name_length)?;
         all.extend(read(tid, self.control, control)?);
-        let start = all.len();
-        for &(at, length) in &self.parts {
-            let room = MAX_DATA - (all.len() - start);
-            let length = usize::try_from(length)
-                .ok()
-                .filter(|length| *length <= room);
-            all.extend(read(tid, at, length.ok_or(Errno(libc::EMSGSIZE))?)?);
-        }
+        self.gather(tid, MAX_DATA, &mut all)?;
         Ok((all, name_length as u16, control as u32))
     }
 
