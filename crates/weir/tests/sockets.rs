@@ -50,6 +50,7 @@ fn ping_shows_the_delay_of_netem_and_takes_none() {
 tc -n r qdisc add dev r0 root netem delay 50ms
 a ping -n -c 1 10.0.1.2 > /dev/null; a ping -n -c 1 fd01::2 > /dev/null
 a ping -n -c 4 10.0.1.2; a ping -n -c 2 -i 3600 fd01::2; a ping -n -c 1 -W 5 10.0.1.99 || echo none
+a ping -n -c 1 10.0.0.99 || echo none
 a ping -n -c 1 192.0.2.1 || echo none";
     let mut first = None;
     for user in users() {
@@ -66,6 +67,10 @@ a ping -n -c 1 192.0.2.1 || echo none";
         );
         assert!(
             printed.contains("From 10.0.0.1 icmp_seq=1 Destination Host Unreachable"),
+            "{printed}"
+        );
+        assert!(
+            printed.contains("From 10.0.0.2 icmp_seq=1 Destination Host Unreachable"),
             "{printed}"
         );
         assert!(printed.ends_with("none\n"), "{printed}");

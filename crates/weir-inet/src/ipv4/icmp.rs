@@ -75,7 +75,9 @@ pub fn error(
     let Some(header) = Ipv4::new(packet.data()) else {
         return;
     };
-    if packet.pkt_type() != PacketType::Host || header.fragment_offset() != 0 {
+    // A packet that we send is as good as one for us (in Linux it has PACKET_HOST).
+    let is_ours = matches!(packet.pkt_type(), PacketType::Host | PacketType::Outgoing);
+    if !is_ours || header.fragment_offset() != 0 {
         return;
     }
     if header.protocol() == IPPROTO_ICMP {

@@ -2,6 +2,7 @@
 //! The way of segments out (`ip_queue_xmit`, `inet6_csk_xmit`). Segments are collected while the connection is locked,
 //! and sent after that.
 
+use std::cell::Cell;
 use std::net::IpAddr;
 
 use weir_inet::mib::{Count, Tcp as Mib};
@@ -160,9 +161,20 @@ struct End {
 #[derive(Debug)]
 pub struct Outbox {
     tuple: Tuple,
+    buffers: Buffers,
+    resets: u64,
+}
+
+/// The bytes of segments, and where each ends.
+#[derive(Debug, Default)]
+struct Buffers {
     bytes: Vec<u8>,
     ends: Vec<End>,
-    resets: u64,
+}
+
+thread_local! {
+    /// The buffers of the last outbox: an ACK costs no allocation.
+    static SPARE: Cell<Buffers> = const { Cell::new(Buffers { bytes: Vec::new(), ends: Vec::new() }) };
 }
 
 impl Outbox {
@@ -170,8 +182,7 @@ impl Outbox {
     pub fn new(tuple: Tuple) -> Self {
         Self {
             tuple,
-            bytes: Vec::new(),
-            ends: Vec::new(),
+            buffers: SPARE.take(),
             resets: 0,
         }
     }
@@ -188,7 +199,7 @@ impl Outbox {
 
     /// Sends all.
     pub fn flush(mut self, cx: &mut Cx<'_>, ns: &Namespace, choice: &Choice) {
-        if self.ends.is_empty() {
+        if self.buffers.ends.is_empty() {
             return;
         }
         let counters = &cx.mib(ns).tcp;
@@ -205,7 +216,7 @@ impl Outbox {
     fn packets(&self) -> u64 {
         let mut start = 0;
         let mut count = 0;
-        for end in &self.ends {
+        for end in &self.buffers.ends {
             let data = (end.at - start).saturating_sub(end.header);
             count += data.div_ceil(usize::from(end.size.max(1))).max(1);
             start = end.at;
@@ -227,8 +238,9 @@ impl Outbox {
             return;
         };
         let mut start = 0;
-        for &end in &self.ends {
-            let Some(segment) = self.bytes.get_mut(start..end.at) else {
+        let Buffers { bytes, ends } = &mut self.buffers;
+        for &end in &*ends {
+            let Some(segment) = bytes.get_mut(start..end.at) else {
                 break;
             };
             start = end.at;
@@ -265,8 +277,9 @@ impl Outbox {
         let label = ipv6::output::flow_label(ns, src, dst, PROTOCOL);
         let hop_limit = u8::try_from(choice.hops).unwrap_or_else(|_| way.route.hop_limit());
         let mut start = 0;
-        for &end in &self.ends {
-            let Some(segment) = self.bytes.get_mut(start..end.at) else {
+        let Buffers { bytes, ends } = &mut self.buffers;
+        for &end in &*ends {
+            let Some(segment) = bytes.get_mut(start..end.at) else {
                 break;
             };
             start = end.at;
@@ -300,21 +313,30 @@ impl Outbox {
     }
 }
 
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        let mut buffers = std::mem::take(&mut self.buffers);
+        buffers.bytes.clear();
+        buffers.ends.clear();
+        SPARE.set(buffers);
+    }
+}
+
 impl Output for Outbox {
     fn send(&mut self, segment: &Segment<'_>) {
         let mut header = segment.header;
         header.source = self.tuple.port;
         header.destination = self.tuple.remote_port;
         self.resets += u64::from(header.has(weir_tcp::header::RST));
-        let start = self.bytes.len();
-        self.bytes.resize(start + header.length(), 0);
-        if let Some(place) = self.bytes.get_mut(start..) {
+        let start = self.buffers.bytes.len();
+        self.buffers.bytes.resize(start + header.length(), 0);
+        if let Some(place) = self.buffers.bytes.get_mut(start..) {
             header.write(place);
         }
-        self.bytes.extend_from_slice(segment.data[0]);
-        self.bytes.extend_from_slice(segment.data[1]);
-        self.ends.push(End {
-            at: self.bytes.len(),
+        self.buffers.bytes.extend_from_slice(segment.data[0]);
+        self.buffers.bytes.extend_from_slice(segment.data[1]);
+        self.buffers.ends.push(End {
+            at: self.buffers.bytes.len(),
             header: header.length(),
             size: segment.mss,
             ecn: segment.ecn_capable,
