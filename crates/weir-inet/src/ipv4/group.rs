@@ -2,7 +2,7 @@
 //! The IPv4 groups that a device is a member of (`struct ip_mc_list`, `net/ipv4/igmp.c`).
 //!
 //! A device is a member of the all-hosts group while it is up, and of the groups of addresses that
-//! are added with `autojoin`. There are no sockets, so all groups are joined for all sources. While
+//! are added with `autojoin`, and of the groups of sockets. All are joined for all sources: a socket applies its own. While
 //! the device is up, the link-layer address of each group is in its list ([`crate::taken`]), and the
 //! memberships are reported ([`super::igmp`]).
 

@@ -10,8 +10,8 @@
 //! one for each group, unless another host reports the group before. After a query of an older version,
 //! the device uses that version for `igmp_qrv` times 125 s, or what IGMPv3 queries told, and 10 s.
 //!
-//! A stack without [`link_chatter`](crate::stack::Config::link_chatter) only answers queries. As there
-//! are no sockets, all groups are joined for all sources, and queries about sources are answered like
+//! A stack without [`link_chatter`](crate::stack::Config::link_chatter) only answers queries. All groups
+//! are joined for all sources, as the sockets apply their own, and queries about sources are answered like
 //! those about their group.
 
 use std::net::Ipv4Addr;

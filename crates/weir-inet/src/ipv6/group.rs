@@ -3,7 +3,7 @@
 //!
 //! A device joins the all-nodes groups when IPv6 starts on it, the solicited-node groups of its
 //! addresses, the all-routers groups while it forwards, and the groups of addresses that are added
-//! with `autojoin`. There are no sockets, so all groups are joined for all sources. While IPv6 is up
+//! with `autojoin`, and of the groups of sockets. All are joined for all sources: a socket applies its own. While IPv6 is up
 //! on the device, the link-layer address of each group is in the device's list
 //! ([`crate::taken`]), and the memberships are reported (`mld.rs`).
 

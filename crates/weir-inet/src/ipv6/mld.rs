@@ -11,8 +11,8 @@
 //! one for each group, unless another host reports the group before. After an MLDv1 query, the device
 //! uses MLDv1 for as long as RFC 3810, 9.12 says.
 //!
-//! A stack without [`link_chatter`](crate::stack::Config::link_chatter) only answers queries. As there
-//! are no sockets, all groups are joined for all sources, and queries about sources are answered like
+//! A stack without [`link_chatter`](crate::stack::Config::link_chatter) only answers queries. All groups
+//! are joined for all sources, as the sockets apply their own, and queries about sources are answered like
 //! those about their group.
 
 use std::net::Ipv6Addr;
