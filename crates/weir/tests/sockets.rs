@@ -23,6 +23,8 @@ sleep 2
 ip netns exec r sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
 a() { ip netns exec a \"$@\"; }
 b() { ip netns exec b \"$@\"; }
+# Waits until a program in b has a port.
+ready() { sleep 1; until b ss -Hltun | grep -q \":$1 \"; do sleep 0.1; done; }
 ";
 
 /// Runs a script in the topology under virtual time. Returns what it prints.
@@ -144,7 +146,7 @@ while True:
         data, sender = s.recvfrom(70000); s.sendto(data.upper(), sender)
 ' &
 server=$!
-sleep 1
+ready 5000
 a python3 -c '
 import errno, socket
 for family, address in (socket.AF_INET, "10.0.1.2"), (socket.AF_INET6, "fd01::2"):
@@ -214,7 +216,7 @@ print("many")
 END
 tc -n r qdisc add dev r0 root netem delay 2ms
 b python3 $DIR/server.py & server=$!
-sleep 1
+ready 80
 a python3 $DIR/client.py
 kill $server"#;
 
@@ -252,7 +254,7 @@ fn a_download_is_the_same_to_the_byte_in_every_run() {
             "{CHAIN}cd {}
 tc -n r qdisc add dev r0 root netem delay 5ms loss 1%
 b python3 -m http.server 8000 > /dev/null 2>&1 & server=$!
-sleep 1
+ready 8000
 a curl -s -m 600 http://10.0.1.2:8000/big | md5sum
 kill $server",
             folder.file("")
