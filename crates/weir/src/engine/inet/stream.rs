@@ -149,15 +149,9 @@ impl Engine {
                 return Err(Errno(error));
             }
         }
+        // A failure shows when the supervisor has reported.
         let ready = socket.ready().0;
-        if ready & (Ready::ERR | Ready::HUP) != 0 {
-            stream.state().phase = Phase::New;
-            return match socket.take_error() {
-                0 => Err(Errno(libc::ECONNABORTED)),
-                error => Err(Errno(error)),
-            };
-        }
-        if ready & Ready::OUT != 0 {
+        if ready & Ready::OUT != 0 && ready & (Ready::ERR | Ready::HUP) == 0 {
             stream.state().phase = Phase::Open;
             self.with_cx(|cx| endpoint.run(cx));
             return Ok(InetReply::default());
