@@ -115,6 +115,11 @@ fn metadata_decide_how_ip_tunnels_send() {
 }
 
 #[test]
+fn routes_decide_how_packets_are_encapsulated() {
+    same_as_linux("route-encap", ("in0", "ipinner.pcap"), "u0");
+}
+
+#[test]
 fn packets_come_out_of_ip_tunnels() {
     same_as_linux("iptun-decap", ("u0", "ipouter.pcap"), "out0");
 }

@@ -13,6 +13,7 @@
 //! | [`rule`] | policy rules |
 //! | [`lookup`] | route lookup for a packet's flow |
 //! | [`hop`] | a next hop |
+//! | [`encap`] | the encapsulation of packets that take a hop |
 //! | [`object`] | a nexthop object as routes see it |
 //! | [`nexthop`] | the nexthop objects of a namespace |
 //! | [`resilient`] | the buckets of resilient groups |
@@ -28,6 +29,7 @@
 //! objects. Readers take none.
 
 pub mod address;
+pub mod encap;
 mod filter;
 pub mod hop;
 pub mod host;

@@ -466,6 +466,7 @@ impl<D: RouteDevice> Fib<D> {
             gateway: config.gateway.filter(|gateway| !gateway.is_unspecified()),
             flags: config.flags & flag::ONLINK,
             weight: 1,
+            encap: None,
         };
         let hop = match (config.fdb, config.family) {
             (true, _) => {

@@ -9,7 +9,7 @@
 //!
 //! A route by a nexthop object (`RTA_NH_ID`) has the hops of the object ([`RouteInfo::paths`]).
 //!
-//! Not implemented: realms (`RTA_FLOW`), lightweight tunnels (`RTA_ENCAP`), source-specific IPv6 routes.
+//! Not implemented: realms (`RTA_FLOW`), encapsulation other than `ip` and `ip6`, source-specific IPv6 routes.
 //! The netlink handler rejects them by name.
 
 use std::net::IpAddr;
@@ -19,9 +19,10 @@ use std::sync::Arc;
 use weir_netlink::{errno, rta};
 use weir_sync::primitive::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use weir_sync::primitive::prefetch;
-use weir_sync::rcu::Guard;
+use weir_sync::rcu::{Domain, Guard};
 
 use super::RouteDevice;
+use super::encap::Encap;
 use super::lpm::Key;
 use super::object::Object;
 use super::sequence::{Element, Sequence};
@@ -92,8 +93,41 @@ pub enum Hops<D: RouteDevice> {
     One(NextHop<D>),
     /// Several hops, or none.
     Many(Box<[NextHop<D>]>),
+    /// One or several, of which at least one encapsulates packets, and their encapsulations.
+    Encap(Box<Encapsulating<D>>),
     /// Those of a nexthop object. As a slice, there are none.
     Object(Arc<Object<D>>),
+}
+
+/// Hops, and the encapsulation of each.
+type Encapsulating<D> = (Box<[NextHop<D>]>, Box<[Option<Arc<Encap>>]>);
+
+impl<D: RouteDevice> Hops<D> {
+    /// Creates hops of which some encapsulate packets.
+    pub(super) fn with_encaps(hops: Vec<NextHop<D>>, encaps: Vec<Option<Arc<Encap>>>) -> Self {
+        match encaps.iter().any(Option::is_some) {
+            true => Self::Encap(Box::new((hops.into(), encaps.into()))),
+            false => hops.into(),
+        }
+    }
+
+    /// Returns a copy for another route.
+    pub(super) fn copy(&self, domain: &Domain) -> Self {
+        let hops = || self.iter().map(|hop| hop.copy(domain)).collect::<Vec<_>>();
+        match self {
+            Self::Object(object) => Self::Object(object.clone()),
+            Self::Encap(all) => Self::with_encaps(hops(), all.1.to_vec()),
+            _ => hops().into(),
+        }
+    }
+
+    /// Returns the encapsulations, or nothing if no hop has one.
+    pub(super) fn encaps(&self) -> &[Option<Arc<Encap>>] {
+        match self {
+            Self::Encap(all) => &all.1,
+            _ => &[],
+        }
+    }
 }
 
 impl<D: RouteDevice> From<Vec<NextHop<D>>> for Hops<D> {
@@ -121,6 +155,7 @@ impl<D: RouteDevice> std::ops::Deref for Hops<D> {
         match self {
             Self::One(hop) => std::slice::from_ref(hop),
             Self::Many(hops) => hops,
+            Self::Encap(all) => &all.0,
             Self::Object(_) => &[],
         }
     }
@@ -175,6 +210,7 @@ impl<D: RouteDevice> RouteInfo<D> {
                 hop.prefetch_neighbour(guard);
             }
             Hops::Many(hops) => prefetch(hops.as_ptr()),
+            Hops::Encap(all) => prefetch(all.0.as_ptr()),
             Hops::Object(object) => prefetch(&raw const **object),
         }
     }
@@ -186,6 +222,16 @@ impl<D: RouteDevice> RouteInfo<D> {
             Hops::Object(object) => object.hops(guard),
             own => own,
         }
+    }
+
+    /// Returns the encapsulation of one of the route's hops.
+    #[inline]
+    pub fn encap_of(&self, hop: &NextHop<D>) -> Option<&Arc<Encap>> {
+        let Hops::Encap(all) = &self.hops else {
+            return None;
+        };
+        let at = all.0.iter().position(|own| std::ptr::eq(own, hop))?;
+        all.1.get(at)?.as_ref()
     }
 
     /// Returns the nexthop object of the route, if it has one.
@@ -303,6 +349,7 @@ impl<D: RouteDevice> RouteInfo<D> {
         let object = |info: &Self| info.object().map(Arc::as_ptr);
         self.spec == other.spec
             && object(self) == object(other)
+            && self.hops.encaps() == other.hops.encaps()
             && self.hops.len() == other.hops.len()
             && self.hops.iter().zip(&other.hops).all(|(a, b)| a.same(b))
     }
@@ -595,6 +642,8 @@ pub struct HopConfig {
     pub flags: u8,
     /// `rtnh_hops + 1`. 0 counts as 1.
     pub weight: u32,
+    /// `RTA_ENCAP`
+    pub encap: Option<Arc<Encap>>,
 }
 
 /// A route as requested (`struct fib_config`, `struct fib6_config`).

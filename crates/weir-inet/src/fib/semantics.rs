@@ -145,6 +145,7 @@ fn content_of<D: RouteDevice>(info: &RouteInfo<D>) -> u64 {
     let mut hasher = DefaultHasher::new();
     info.spec.hash(&mut hasher);
     info.object().map(|object| object.id).hash(&mut hasher);
+    info.hops.encaps().hash(&mut hasher);
     for hop in &info.hops {
         (hop.oif, hop.gateway, hop.weight).hash(&mut hasher);
     }
@@ -316,7 +317,8 @@ impl<D: RouteDevice> Family<u32, D> {
         if let Some(object) = object {
             return Ok(self.infos.share(RouteInfo::new(spec, object)));
         }
-        let info = RouteInfo::new(spec, hops);
+        let encaps = asked.iter().map(|hop| hop.encap.clone()).collect();
+        let info = RouteInfo::new(spec, Hops::with_encaps(hops, encaps));
         info.rebalance();
         Ok(self.infos.share(info))
     }

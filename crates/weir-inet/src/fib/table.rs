@@ -488,6 +488,7 @@ fn matches<D: RouteDevice>(config: &RouteConfig<u32>, info: &RouteInfo<D>) -> bo
     let fits = |hop: &HopConfig, found: &super::route::NextHop<D>| {
         (hop.oif == 0 || hop.oif == found.oif)
             && (hop.gateway.is_none() || hop.gateway == found.gateway)
+            && (hop.encap.is_none() || hop.encap.as_ref() == info.encap_of(found))
     };
     (config.kind == rta::rtn::UNSPEC || config.kind == spec.kind)
         && (config.scope == rta::scope::NOWHERE || config.scope == spec.scope)

@@ -312,13 +312,9 @@ impl<D: RouteDevice> Family<u128, D> {
         let changed = |info: &Arc<RouteInfo<D>>| {
             let mut spec = info.spec.clone();
             change(&mut spec);
-            let copy = |hop: &NextHop<D>| hop.copy(&self.domain);
-            let hops: Vec<_> = info.hops.iter().map(copy).collect();
             (spec != info.spec).then(|| {
-                self.infos.share(match info.object() {
-                    Some(object) => RouteInfo::new(spec, object.clone()),
-                    None => RouteInfo::new(spec, hops),
-                })
+                let hops = info.hops.copy(&self.domain);
+                self.infos.share(RouteInfo::new(spec, hops))
             })
         };
         // Sharing takes a lock, so it comes before the table's.
@@ -447,6 +443,7 @@ impl<D: RouteDevice> Family<u128, D> {
             return invalid("Invalid source address");
         }
         let spec = spec_of(config, kind, reject);
+        let encap = hop.encap.clone();
         let hop = NextHop::new(
             &self.domain,
             device.ifindex(),
@@ -455,7 +452,10 @@ impl<D: RouteDevice> Family<u128, D> {
             hop.weight.max(1),
             flags,
         );
-        Ok(RouteInfo::new(spec, Hops::One(hop)))
+        Ok(match encap {
+            None => RouteInfo::new(spec, Hops::One(hop)),
+            encap => RouteInfo::new(spec, Hops::with_encaps(vec![hop], vec![encap])),
+        })
     }
 
     /// Creates the hop of a nexthop object (`fib6_nh_init`).
@@ -646,6 +646,7 @@ fn merged(config: &RouteConfig<u128>, hop: &HopConfig) -> HopConfig {
         gateway: hop.gateway.or(config.hop.gateway),
         flags: hop.flags | config.hop.flags,
         weight: hop.weight,
+        encap: hop.encap.clone().or_else(|| config.hop.encap.clone()),
     }
 }
 
@@ -686,7 +687,9 @@ fn is_duplicate<D: RouteDevice>(a: &RouteInfo<D>, b: &RouteInfo<D>) -> bool {
         return a.object().map(Arc::as_ptr) == b.object().map(Arc::as_ptr);
     }
     match (a.hops.first(), b.hops.first()) {
-        (Some(a), Some(b)) => a.oif == b.oif && a.gateway == b.gateway,
+        (Some(x), Some(y)) => {
+            x.oif == y.oif && x.gateway == y.gateway && a.encap_of(x) == b.encap_of(y)
+        }
         _ => false,
     }
 }

@@ -219,6 +219,7 @@ fn to_us(device: &Arc<Device>, src: Ipv4Addr, dst: Ipv4Addr, hop_limit: u32) -> 
         mtu: device.mtu().min(0xffff),
         broadcast: false,
         via: None,
+        encap: None,
     };
     Way {
         hop,
@@ -260,6 +261,7 @@ fn straight<'g>(
         mtu: device.mtu().min(0xffff),
         broadcast: to_all,
         via: None,
+        encap: None,
     });
     Ok(Way {
         hop,

@@ -15,6 +15,7 @@ use super::route::{Hop, Output};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::fib::encap;
 use crate::ipv4::WithIpv4;
 use crate::mib::Count;
 use crate::mib::Ip;
@@ -85,7 +86,8 @@ impl<'g> Runs<'g> {
 impl<'g> Groups<'g> {
     /// Adds a packet that fits the MTU.
     #[inline]
-    pub fn push(&mut self, cx: &mut Cx<'_>, hop: &Hop<'g>, packet: Packet) {
+    pub fn push(&mut self, cx: &mut Cx<'_>, hop: &Hop<'g>, mut packet: Packet) {
+        encap::attach(hop.encap, &mut packet);
         if self.packets.is_full() {
             self.flush(cx);
         }

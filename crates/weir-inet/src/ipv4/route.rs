@@ -20,6 +20,7 @@ use weir_sync::rcu::Guard;
 
 use super::{larger, on_either, select};
 use crate::device::Device;
+use crate::fib::encap::Encap;
 use crate::fib::host::{WithRoutes, l3_output};
 use crate::fib::lookup::{Flow, Found, HashPolicy, Hint, LookupFlags};
 use crate::fib::route::NextHop;
@@ -46,6 +47,8 @@ pub struct Hop<'g> {
     pub broadcast: bool,
     /// The hop of the route, if `next_hop` is its gateway.
     pub via: Option<&'g NextHop<Arc<Device>>>,
+    /// The encapsulation of packets.
+    pub encap: Option<&'g Arc<Encap>>,
 }
 
 type Route<'g> = Found<'g, u32, Arc<Device>>;
@@ -65,6 +68,7 @@ impl<'g> Hop<'g> {
             mtu,
             broadcast: found.info.kind() == rta::rtn::BROADCAST,
             via: found.hop.gateway.is_some().then_some(found.hop),
+            encap: found.info.encap_of(found.hop),
         })
     }
 }
@@ -566,6 +570,7 @@ pub fn output_by<'g>(
             mtu: device.mtu().min(0xffff),
             broadcast: false,
             via: None,
+            encap: None,
         };
         return Ok(Output {
             hop,

@@ -23,6 +23,7 @@ use super::{nd, output};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::fib::encap::{self, Encap};
 use crate::mib::Count;
 use crate::mib::Ip;
 use crate::namespace::Namespace;
@@ -42,6 +43,8 @@ pub struct Hop<'g> {
     pub gateway: bool,
     /// The MTU in bytes.
     pub mtu: u32,
+    /// The encapsulation of packets.
+    pub encap: Option<&'g Arc<Encap>>,
 }
 
 impl Hop<'_> {
@@ -60,7 +63,8 @@ pub struct Run<'g> {
 impl<'g> Run<'g> {
     /// Adds a packet. Packets to a different next hop are sent first.
     #[inline]
-    pub fn push(&mut self, cx: &mut Cx<'_>, hop: Hop<'g>, packet: Packet) {
+    pub fn push(&mut self, cx: &mut Cx<'_>, hop: Hop<'g>, mut packet: Packet) {
+        encap::attach(hop.encap, &mut packet);
         if self.hop.is_some_and(|before| !before.is_same(&hop)) || self.batch.is_full() {
             self.flush(cx);
         }
@@ -154,5 +158,5 @@ pub fn fragments(cx: &mut Cx<'_>, ns: &Namespace, hop: &Hop<'_>, packet: Packet)
     mib.ip(Ip::OutForwDatagrams, 1);
     mib.ip(Ip::OutOctets, packet.len() as u64);
     let way = (hop.device, hop.device, hop.next_hop);
-    output::fragment(cx, ns, way, hop.mtu as usize, packet);
+    output::fragment(cx, ns, way, hop.encap, hop.mtu as usize, packet);
 }

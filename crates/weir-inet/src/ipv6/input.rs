@@ -402,6 +402,7 @@ fn route<'g>(
         next_hop,
         gateway,
         mtu,
+        encap: found.info.encap_of(found.hop),
     });
     if !multipath {
         *last = Some((flow, way));

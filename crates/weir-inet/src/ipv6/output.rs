@@ -19,6 +19,7 @@ use super::select::{needs_device, select_address};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::fib::encap::{self, Encap};
 use crate::fib::host::{WithRoutes, l3_output};
 use crate::fib::lookup::{Flow, LookupFlags};
 use crate::fib::route::RouteInfo;
@@ -51,6 +52,8 @@ pub struct Route<'g> {
     pub named: &'g Arc<Device>,
     /// The metrics and the preferred source.
     pub info: &'g RouteInfo<Arc<Device>>,
+    /// The encapsulation of packets.
+    pub encap: Option<&'g Arc<Encap>>,
 }
 
 /// Routes packets from `src` (unspecified: not selected yet) to `dst`, through the device `oif` (0:
@@ -136,6 +139,7 @@ pub fn route_by<'g>(
         dst_len: found.dst_len,
         named,
         info: found.info,
+        encap: found.info.encap_of(found.hop),
     })
 }
 
@@ -287,8 +291,9 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
     let mtu = route.mtu() as usize;
     if packet.network_len() > mtu {
         let way = (route.named, device, route.next_hop);
-        return fragment(cx, ns, way, mtu, packet);
+        return fragment(cx, ns, way, route.encap, mtu, packet);
     }
+    encap::attach(route.encap, &mut packet);
     let batch = Batch::from(packet);
     count_multicast(cx, route.named, head.dst, &batch);
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
@@ -315,6 +320,7 @@ pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: P
         cx.mib6(route.named).ip(Ip::FragFails, 1);
         return cx.drop(device, Place::Ipv6Out, DropReason::PKT_TOO_BIG, packet);
     }
+    encap::attach(route.encap, &mut packet);
     let batch = Batch::from(packet);
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
 }
@@ -324,6 +330,7 @@ pub(super) fn fragment(
     cx: &mut Cx<'_>,
     ns: &Namespace,
     (named, device, next_hop): (&Arc<Device>, &Arc<Device>, Ipv6Addr),
+    encap: Option<&Arc<Encap>>,
     mtu: usize,
     packet: Packet,
 ) {
@@ -340,6 +347,7 @@ pub(super) fn fragment(
     let mut batch = Batch::new();
     for mut fragment in fragments {
         cx.stack.trace.copied(&mut fragment);
+        encap::attach(encap, &mut fragment);
         if let Err(fragment) = batch.push(fragment) {
             let full = std::mem::replace(&mut batch, Batch::from(fragment));
             count_multicast(cx, named, dst, &full);

@@ -69,6 +69,7 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
     } else if let Ok(header) = ctl.message.fixed::<RtMsg>() {
         filter.flags = header.flags & (rtm::f::PREFIX | rtm::f::CLONED);
     }
+    let multicast = ctl.message.family() == Some(af::IPMR);
     let fib = &ctl.ns.fib();
     let mut dump = RouteDump {
         v4: Tables::default(),
@@ -76,8 +77,9 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
         filter,
         filtered: ctl.strict && (filter.is_set() || family == af::INET6),
     };
-    // There are no cached routes, and none created by router advertisements.
-    if filter.flags & (rtm::f::CLONED | rtm::f::PREFIX) != 0 {
+    // There are no cached routes, none created by router advertisements, and no multicast routes, as in Linux
+    // without a daemon (`ipmr_rtm_dumproute`).
+    if multicast || filter.flags & (rtm::f::CLONED | rtm::f::PREFIX) != 0 {
         return Ok(dump);
     }
     if family == af::INET || family == af::UNSPEC {

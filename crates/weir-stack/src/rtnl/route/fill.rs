@@ -3,14 +3,17 @@
 //! `fib_nexthop_info`, `rtnetlink_put_metrics`).
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use weir_netlink::rta::{self, ax};
+use weir_netlink::rta::{self, ax, encap as kinds, encap_ip};
 use weir_netlink::{Fixed, RtMsg, RtNextHop, RtaCacheInfo, Writer, af};
+use weir_packet::tunnel::Ends;
 use weir_sync::rcu::Guard;
 
 use crate::clock::{SECOND, USER_HZ};
+use crate::fib::encap::Encap;
 use crate::fib::object::State;
-use crate::fib::route::{Metrics, NextHop, Route, flag};
+use crate::fib::route::{Metrics, NextHop, Route, RouteInfo, flag};
 use crate::fib::{Address, RouteDevice};
 use crate::namespace::Namespace;
 use crate::stack::Stack;
@@ -125,8 +128,11 @@ fn route4<K: Address, D: RouteDevice>(
             if hop.device.is_some() {
                 out.put_u32(rta::OIF, hop.oif);
             }
+            if let Some(own) = info.encap_of(hop) {
+                encap(out, own);
+            }
         }
-        hops => multipath(out, hops.iter(), false),
+        hops => multipath(out, hops.iter().map(|hop| (info, hop)), false),
     }
 }
 
@@ -167,10 +173,15 @@ fn route6<K: Address, D: RouteDevice>(
         Some(hop) => {
             gateway(out, hop, true);
             out.put_u32(rta::OIF, hop.oif);
+            if let Some(own) = info.encap_of(hop) {
+                encap(out, own);
+            }
         }
         None => {
             let all = std::iter::once(info).chain(&route.siblings);
-            multipath(out, all.flat_map(|info| info.paths(look.guard)), true);
+            let hops =
+                all.flat_map(|info| info.paths(look.guard).iter().map(move |hop| (info, hop)));
+            multipath(out, hops, true);
         }
     }
     let expires = info
@@ -241,15 +252,36 @@ pub fn put_gateway(out: &mut Writer, address: IpAddr, ipv6: bool) {
     }
 }
 
+/// Writes an encapsulation (`lwtunnel_fill_encap`, `ip_tun_fill_encap_info`).
+pub fn encap(out: &mut Writer, encap: &Encap) {
+    let tunnel = &*encap.tunnel;
+    let nest = out.nest_noflag(rta::ENCAP);
+    out.put_64bit(encap_ip::ID, &encap.id.to_be_bytes(), encap_ip::PAD);
+    out.put_ip(encap_ip::DST, tunnel.ends.dst());
+    out.put_ip(encap_ip::SRC, tunnel.ends.src());
+    out.put_u8(encap_ip::TOS, tunnel.tos);
+    out.put_u8(encap_ip::TTL, tunnel.ttl);
+    out.put_be16(encap_ip::FLAGS, encap.flags);
+    out.end(nest);
+    let ty = match tunnel.ends {
+        Ends::V4(..) => kinds::IP,
+        Ends::V6(_) => kinds::IP6,
+    };
+    out.put_u16(rta::ENCAP_TYPE, ty);
+}
+
 fn multipath<'a, D: RouteDevice>(
     out: &mut Writer,
-    hops: impl Iterator<Item = &'a NextHop<D>>,
+    hops: impl Iterator<Item = (&'a Arc<RouteInfo<D>>, &'a NextHop<D>)>,
     ipv6: bool,
 ) {
     let nest = out.nest_noflag(rta::MULTIPATH);
-    for hop in hops {
+    for (info, hop) in hops {
         let mut own = Writer::new();
         gateway(&mut own, hop, ipv6);
+        if let Some(put) = info.encap_of(hop) {
+            encap(&mut own, put);
+        }
         out.fixed(&RtNextHop {
             len: (RtNextHop::LEN + own.len()) as u16,
             flags: flags_of(hop, ipv6),

@@ -40,6 +40,8 @@ pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     match ctl.message.family() {
         Some(af::INET) => get4(ctl),
         Some(af::INET6) => get6(ctl),
+        // There are no multicast routes (`ipmr_rtm_getroute`).
+        Some(af::IPMR) => Err(Error::new(errno::ENOENT)),
         _ => Err(Error::new(errno::EOPNOTSUPP)),
     }
 }
@@ -258,6 +260,9 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             out.put_ip(rta::SRC, asked.src.ip());
         }
         out.put_u32(rta::OIF, way.oif);
+        if let Some(encap) = way.found.and_then(|found| found.info.encap_of(found.hop)) {
+            fill::encap(out, encap);
+        }
         if query.iif == 0 && way.src != asked.src {
             out.put_ip(rta::PREFSRC, way.src.ip());
         }
@@ -640,6 +645,9 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             fill::put_gateway(out, gateway, true);
         }
         out.put_u32(rta::OIF, oif);
+        if let Some(encap) = info.encap_of(found.hop) {
+            fill::encap(out, encap);
+        }
         fill::tail6(out, 0, 0, spec.pref);
     })
 }

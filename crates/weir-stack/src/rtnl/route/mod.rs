@@ -9,7 +9,8 @@
 //! | `dump` | dumps of tables, with the filters of a strict request |
 //! | `get` | `ip route get`: routes one packet |
 //!
-//! Not implemented, and rejected by name: realms, lightweight tunnels, source-specific IPv6 routes. There is no multicast routing (its dumps are empty).
+//! Not implemented, and rejected by name: realms, encapsulation other than `ip` and `ip6`, source-specific IPv6 routes.
+//! There is no multicast routing (its dumps are empty).
 
 mod dump;
 mod fill;

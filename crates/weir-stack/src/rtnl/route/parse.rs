@@ -2,15 +2,19 @@
 //! Parses the attributes of route requests (`rtm_to_fib_config`, `rtm_to_fib6_config`,
 //! `fib_get_nhs`, `ip_metrics_convert`).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
-use weir_netlink::rta::{self, ax, rtn};
+use weir_netlink::rta::{self, ax, encap as kinds, encap_ip, encap_ip6, rtn};
 use weir_netlink::{
     Attr, Attrs, Error, Fixed, Policy, RtMsg, RtNextHop, Rule, Strictness, Table, align, errno,
     policy,
 };
 
+use weir_packet::tunnel::{Ends, Tunnel};
+
 use crate::clock::SECOND;
+use crate::fib::encap::Encap;
 use crate::fib::route::{HopConfig, Metrics, RouteConfig, flag};
 use crate::rtnl::Ctl;
 
@@ -99,6 +103,7 @@ pub fn config4(ctl: &Ctl<'_>) -> Result<RouteConfig<u32>, Error> {
     let named = attrs.u32(rta::OIF)?.unwrap_or(0) != 0
         || gateway.is_some_and(|gateway| !gateway.is_unspecified())
         || via.is_some()
+        || attrs.has(rta::ENCAP)
         || attrs
             .get(rta::MULTIPATH)
             .is_some_and(|attr| !attr.payload.is_empty());
@@ -111,6 +116,7 @@ pub fn config4(ctl: &Ctl<'_>) -> Result<RouteConfig<u32>, Error> {
             .filter(|gateway| !gateway.is_unspecified())
             .map(IpAddr::from)
             .or(via),
+        encap: encap(attrs.get(rta::ENCAP_TYPE), attrs.get(rta::ENCAP))?,
         ..HopConfig::default()
     };
     let multipath = attrs
@@ -174,6 +180,7 @@ pub fn config6(ctl: &Ctl<'_>) -> Result<RouteConfig<u128>, Error> {
             oif: attrs.u32(rta::OIF)?.unwrap_or(0),
             gateway: attrs.ipv6(rta::GATEWAY)?.map(IpAddr::from),
             flags: header.flags as u8 & flag::ONLINK,
+            encap: encap(attrs.get(rta::ENCAP_TYPE), attrs.get(rta::ENCAP))?,
             ..HopConfig::default()
         },
         multipath,
@@ -213,10 +220,7 @@ fn common<K: crate::fib::Address>(
 
 /// Rejects the attributes of features that Weir does not have.
 fn refuse_unserved(attrs: &Table<'_>) -> Result<(), Error> {
-    let unserved = [
-        (rta::FLOW, "Weir has no routing realms"),
-        (rta::ENCAP, "Weir has no lightweight tunnels"),
-    ];
+    let unserved = [(rta::FLOW, "Weir has no routing realms")];
     for (ty, text) in unserved {
         if let Some(attr) = attrs.get(ty) {
             return Err(Error::unsupported(text).at(&attr));
@@ -278,9 +282,6 @@ fn hops(attr: &Attr<'_>, ipv4: bool) -> Result<Vec<HopConfig>, Error> {
 
 fn hop(header: &RtNextHop, attrs: Attrs<'_>, ipv4: bool) -> Result<HopConfig, Error> {
     let find = |ty| attrs.find_type(ty);
-    if let Some(attr) = find(rta::ENCAP) {
-        return Err(Error::unsupported("Weir has no lightweight tunnels").at(&attr));
-    }
     if let Some(attr) = find(rta::FLOW).filter(|_| ipv4) {
         return Err(Error::unsupported("Weir has no routing realms").at(&attr));
     }
@@ -305,7 +306,111 @@ fn hop(header: &RtNextHop, attrs: Attrs<'_>, ipv4: bool) -> Result<HopConfig, Er
         gateway,
         flags: header.flags,
         weight: u32::from(header.hops) + 1,
+        encap: encap(find(rta::ENCAP_TYPE), find(rta::ENCAP))?,
     })
+}
+
+/// `ip_tun_policy`
+static ENCAP4: Policy = policy! {
+    max encap_ip6::MAX;
+    encap_ip::ID => Rule::u64(),
+    encap_ip::DST => Rule::u32(),
+    encap_ip::SRC => Rule::u32(),
+    encap_ip::TTL => Rule::u8(),
+    encap_ip::TOS => Rule::u8(),
+    encap_ip::FLAGS => Rule::u16(),
+    encap_ip6::OPTS => Rule::nested_any(),
+};
+
+/// `ip6_tun_policy`
+static ENCAP6: Policy = policy! {
+    max encap_ip6::MAX;
+    encap_ip::ID => Rule::u64(),
+    encap_ip::DST => Rule::unspec(16),
+    encap_ip::SRC => Rule::unspec(16),
+    encap_ip::TTL => Rule::u8(),
+    encap_ip::TOS => Rule::u8(),
+    encap_ip::FLAGS => Rule::u16(),
+    encap_ip6::OPTS => Rule::nested_any(),
+};
+
+/// Bits of `LWTUNNEL_IP_FLAGS`.
+mod tunnel_flag {
+    pub const CSUM: u16 = 0x0001;
+    pub const KEY: u16 = 0x0004;
+    pub const DONT_FRAGMENT: u16 = 0x0100;
+    /// Options follow (`TUNNEL_OPTIONS_PRESENT`).
+    pub const OPTIONS: u16 = 0xd800;
+}
+
+/// Parses an encapsulation (`lwtunnel_valid_encap_type`, `ip_tun_build_state`).
+fn encap(ty: Option<Attr<'_>>, attr: Option<Attr<'_>>) -> Result<Option<Arc<Encap>>, Error> {
+    let ty = match ty {
+        None => kinds::NONE,
+        Some(attr) => match attr.payload.first_chunk() {
+            Some(octets) => u16::from_ne_bytes(*octets),
+            None => return Err(Error::new(errno::EINVAL)),
+        },
+    };
+    let v6 = match ty {
+        kinds::NONE if attr.is_none() => return Ok(None),
+        kinds::NONE => return invalid("LWT encap type not specified"),
+        kinds::IP => false,
+        kinds::IP6 => true,
+        ty if ty > kinds::MAX => return invalid("Unknown lwt encapsulation type"),
+        // As a kernel without the kind.
+        _ => return Err(Error::unsupported("lwt encapsulation type not supported")),
+    };
+    let Some(attr) = attr else { return Ok(None) };
+    let inside = attr.parse(if v6 { &ENCAP6 } else { &ENCAP4 }, Strictness::Liberal)?;
+    if let Some(options) = inside
+        .get(encap_ip6::OPTS)
+        .filter(|attr| !attr.payload.is_empty())
+    {
+        let text = "Weir serves no tunnel options in routes; tunnel_key sets them";
+        return Err(Error::unsupported(text).at(&options));
+    }
+    let ends = if v6 {
+        let end = |ty| {
+            inside
+                .ipv6(ty)
+                .map(|found| found.unwrap_or(Ipv6Addr::UNSPECIFIED))
+        };
+        Ends::new(end(encap_ip::SRC)?.into(), end(encap_ip::DST)?.into())
+    } else {
+        let end = |ty| {
+            inside
+                .ipv4(ty)
+                .map(|found| found.unwrap_or(Ipv4Addr::UNSPECIFIED))
+        };
+        Ends::new(end(encap_ip::SRC)?.into(), end(encap_ip::DST)?.into())
+    };
+    let Some(ends) = ends else {
+        return Err(Error::new(errno::EINVAL));
+    };
+    let id = match inside.get(encap_ip::ID) {
+        Some(attr) => attr.be64()?,
+        None => 0,
+    };
+    let flags = inside.be16(encap_ip::FLAGS)?.unwrap_or(0) & !tunnel_flag::OPTIONS;
+    let has = |flag| flags & flag != 0;
+    Ok(Some(Arc::new(Encap {
+        tunnel: Arc::new(Tunnel {
+            ends,
+            options: None,
+            id: id as u32,
+            src_port: 0,
+            dst_port: 0,
+            tos: inside.u8(encap_ip::TOS)?.unwrap_or(0),
+            ttl: inside.u8(encap_ip::TTL)?.unwrap_or(0),
+            has_id: has(tunnel_flag::KEY),
+            checksum: has(tunnel_flag::CSUM),
+            dont_fragment: has(tunnel_flag::DONT_FRAGMENT),
+            transmit: true,
+        }),
+        id,
+        flags,
+    })))
 }
 
 /// The TCP congestion control algorithms that a route may name.
