@@ -81,6 +81,8 @@ pub struct Shown {
     pub running: bool,
     /// `struct tcp_info`, and the name of the congestion control.
     pub tcp: Option<(Vec<u8>, String)>,
+    /// `struct tcp_bbr_info`
+    pub congestion_info: Option<[u8; 20]>,
 }
 
 /// Completes what is shown of a socket. TCP has more to tell than the common state.
@@ -111,6 +113,7 @@ impl Describe for Tcp {
             sent.saturating_add(figures.queued.1),
         );
         shown.tcp = Some((figures.info, figures.congestion.to_owned()));
+        shown.congestion_info = figures.congestion_info;
     }
 }
 
@@ -164,6 +167,7 @@ impl Socket {
                 shutdown: u8::from(state.shut.0) | u8::from(state.shut.1) << 1,
                 running: false,
                 tcp: None,
+                congestion_info: None,
             }
         };
         match &self.proto {

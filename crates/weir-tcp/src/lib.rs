@@ -20,9 +20,9 @@
 //! | sending: Nagle, cork, windows, TSO sizes | `connection/output.rs` | `tcp_write_xmit` |
 //! | receiving: reassembly, delayed ACKs, windows, auto-tuning | `connection/receive.rs` | `tcp_data_queue`, `__tcp_select_window` |
 //! | time-outs: RTO, probes, keep-alive | `connection/timer.rs`, `rtt.rs` | RFC 6298, `tcp_retransmit_timer` |
-//! | congestion control | `congestion/` | RFC 5681, RFC 9438 |
+//! | congestion control | `congestion/` | RFC 5681, RFC 9438, draft-cardwell-iccrg-bbr-congestion-control-00 |
 //!
-//! Not implemented: BBR, Fast Open (its option is read and written), MD5 signatures, urgent data (delivered in line),
+//! Not implemented: Fast Open (its option is read and written), MD5 signatures, urgent data (delivered in line),
 //! path-MTU probing, ACK compression, AccECN.
 #![forbid(unsafe_code)]
 
@@ -35,6 +35,7 @@ pub mod early;
 pub mod header;
 pub mod listener;
 pub mod options;
+pub mod phase;
 pub mod request;
 pub mod rtt;
 pub mod sent;

@@ -220,3 +220,107 @@ fn auto_tuning_fills_a_long_pipe() {
         net.ends[0].open().info(net.now)
     );
 }
+
+/// BBR fills a link that loses one packet in a hundred, and holds the queue short.
+#[test]
+fn bbr_fills_a_lossy_link() {
+    let config = Config {
+        congestion: Algorithm::Bbr,
+        ..Config::default()
+    };
+    // 48 Mbit/s, 40 ms of round trip.
+    let link = Link {
+        loss: 10,
+        serialize: 250_000,
+        ..Link::clean(20 * MS)
+    };
+    let (mut net, time) = transfer(config, link, 20 << 20, 9);
+    let rate = (20u64 << 20) * 8 * SECOND / time / 1_000_000;
+    let info = net.ends[0].open().info(net.now);
+    assert!(rate > 30, "{rate} Mbit/s: {info:?}");
+    // The estimate is the rate of the link, in bytes per second.
+    assert!(
+        (4_500_000..6_500_000).contains(&info.delivery_rate),
+        "{info:?}"
+    );
+    let shown = net.ends[0].open().congestion_info().expect("BBR's");
+    let bandwidth = u64::from_ne_bytes(shown[..8].try_into().expect("8 bytes"));
+    assert!((4_500_000..7_000_000).contains(&bandwidth), "{bandwidth}");
+    // The smoothed round-trip time stays near the smallest one: no queue of a window.
+    assert!(info.words[15] < 110_000, "{info:?}");
+}
+
+/// Every ten seconds BBR measures the round-trip time with a small window.
+#[test]
+fn bbr_probes_the_round_trip_time() {
+    let config = Config {
+        congestion: Algorithm::Bbr,
+        ..Config::default()
+    };
+    let link = Link {
+        serialize: 2_000_000,
+        ..Link::clean(20 * MS)
+    };
+    let mut net = Net::new(config, Settings::default(), Path::ipv4(1500), link, 4);
+    net.establish();
+    let data = pattern(1 << 20, 4);
+    let mut least = u32::MAX;
+    let mut got = Vec::new();
+    let end = net.now + 25 * SECOND;
+    while net.step(end) {
+        net.write(0, &data[..20_000]);
+        got.clear();
+        net.read(1, &mut got);
+        if net.now > end - 15 * SECOND {
+            least = least.min(net.ends[0].open().info(net.now).words[18]);
+        }
+    }
+    assert_eq!(least, 4);
+    assert!(net.ends[0].open().info(net.now).words[18] > 4);
+}
+
+/// `SO_MAX_PACING_RATE` bounds the rate, and segments leave one after the other.
+#[test]
+fn a_pacing_rate_is_kept() {
+    let settings = Settings {
+        max_pacing_rate: 250_000,
+        ..Settings::default()
+    };
+    let link = Link::clean(10 * MS);
+    let mut net = Net::new(Config::default(), settings, Path::ipv4(1500), link, 2);
+    let data = pattern(1 << 20, 2);
+    let time = net.transfer(0, &data);
+    let rate = data.len() as u64 * SECOND / time;
+    assert!(
+        (200_000..275_000).contains(&rate),
+        "{rate} bytes per second"
+    );
+    assert_eq!(net.ends[0].open().info(net.now).pacing_rate, 250_000);
+}
+
+/// Where the qdisc is `fq`, flows are paced by their window.
+#[test]
+fn a_path_with_fair_queueing_paces() {
+    let path = Path {
+        paced: true,
+        ..Path::ipv4(1500)
+    };
+    let mut net = Net::new(
+        Config::default(),
+        Settings::default(),
+        path,
+        Link::clean(50 * MS),
+        3,
+    );
+    net.establish();
+    net.write(0, &pattern(16_000, 1));
+    net.run(SECOND);
+    let now = net.now;
+    // 40 packets of a window that is not paced would leave at once.
+    net.write(0, &pattern(16_384, 1));
+    let at_once = net.queue.len();
+    assert!(at_once < 12, "{at_once} packets at once");
+    net.run(SECOND);
+    assert_eq!(net.ends[0].open().unacknowledged(), 0);
+    assert!(net.now > now);
+}

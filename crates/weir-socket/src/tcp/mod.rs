@@ -70,6 +70,8 @@ pub struct Figures {
     pub shutdown: u8,
     /// The name of the congestion control.
     pub congestion: &'static str,
+    /// `struct tcp_bbr_info`, where the congestion control is BBR.
+    pub congestion_info: Option<[u8; 20]>,
     /// `struct tcp_info`
     pub info: Vec<u8>,
 }
@@ -542,6 +544,7 @@ impl Tcp {
             ),
             shutdown: 0,
             congestion: default.name(),
+            congestion_info: None,
             info: options::get(&inner, &config, inner.seen, options::INFO).unwrap_or_default(),
         };
         match &inner.kind {
@@ -560,6 +563,7 @@ impl Tcp {
                 figures.shutdown =
                     u8::from(connection.at_end()) | u8::from(!connection.may_send()) << 1;
                 figures.congestion = connection.congestion().name();
+                figures.congestion_info = connection.congestion_info();
             }
         }
         figures

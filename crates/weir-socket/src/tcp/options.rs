@@ -25,6 +25,7 @@ const QUICKACK: i32 = 12;
 const CONGESTION: i32 = 13;
 const USER_TIMEOUT: i32 = 18;
 const NOTSENT_LOWAT: i32 = 25;
+const CC_INFO: i32 = 26;
 /// The length of the name of an algorithm (`TCP_CA_NAME_MAX`).
 const NAME: usize = 16;
 /// `MAX_TCP_KEEPIDLE` and `MAX_TCP_KEEPINTVL`
@@ -166,6 +167,9 @@ pub fn get(inner: &Inner, config: &Config, now: u64, name: i32) -> Result<Vec<u8
             name
         }
         USER_TIMEOUT => of_int((settings.user_timeout / MS) as i32),
+        CC_INFO => open
+            .and_then(|connection| connection.congestion_info())
+            .map_or_else(Vec::new, Vec::from),
         NOTSENT_LOWAT => of_int(settings.notsent_low as i32),
         _ => return Err(errno::ENOPROTOOPT),
     })

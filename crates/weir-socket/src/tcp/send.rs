@@ -16,6 +16,7 @@ use weir_tcp::{Header, Output, Path, Segment};
 use super::tuple::Tuple;
 use crate::abi::{IPPROTO_TCP, pmtudisc};
 use crate::cpu::Cx;
+use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::options::Options;
 
@@ -126,7 +127,11 @@ impl Choice {
                 ) {
                     return Err(errno::ENETUNREACH);
                 }
-                Ok((way.src.into(), Path::ipv4(way.hop.mtu)))
+                let path = Path {
+                    paced: paces(way.hop.device),
+                    ..Path::ipv4(way.hop.mtu)
+                };
+                Ok((way.src.into(), path))
             }
             IpAddr::V6(dst) => {
                 if dst.is_multicast() {
@@ -138,10 +143,20 @@ impl Choice {
                 };
                 let way = ipv6::egress::find(ns, &self.wish_v6(dst, src, ports), cx.guard)?;
                 let mtu = way.route.mtu().min(65575);
-                Ok((way.src.into(), Path::ipv6(mtu)))
+                let path = Path {
+                    paced: paces(way.route.device),
+                    ..Path::ipv6(mtu)
+                };
+                Ok((way.src.into(), path))
             }
         }
     }
+}
+
+/// Whether flows through a device are paced: its root qdisc is `fq` when the connection begins. Linux's `fq` paces the
+/// packets of a socket; here the connection itself sends them at that rate.
+fn paces(device: &Device) -> bool {
+    device.tc.root_kind() == "fq"
 }
 
 /// A segment in an outbox.

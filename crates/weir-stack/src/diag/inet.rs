@@ -24,6 +24,7 @@ const REQUEST: usize = 56;
 mod attr {
     pub const MEMINFO: u16 = 1;
     pub const INFO: u16 = 2;
+    pub const VEGASINFO: u16 = 3;
     pub const CONG: u16 = 4;
     pub const TOS: u16 = 5;
     pub const TCLASS: u16 = 6;
@@ -32,6 +33,7 @@ mod attr {
     pub const PROTOCOL: u16 = 10;
     pub const SKV6ONLY: u16 = 11;
     pub const MARK: u16 = 15;
+    pub const BBRINFO: u16 = 16;
     pub const CGROUP_ID: u16 = 21;
     pub const SOCKOPT: u16 = 22;
     /// `INET_DIAG_REQ_BYTECODE`
@@ -238,6 +240,10 @@ fn fill(out: &mut Writer, one: &Shown, ext: u8) {
         }
         if wants(attr::CONG) {
             out.put_str(attr::CONG, congestion);
+        }
+        // A request has no bit for it: that of Vegas stands for all algorithms (`bbr_get_info`).
+        if let Some(info) = one.congestion_info.filter(|_| wants(attr::VEGASINFO)) {
+            out.put(attr::BBRINFO, &info);
         }
     }
 }

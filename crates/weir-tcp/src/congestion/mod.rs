@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Congestion control: how the window grows and to what it shrinks (`struct tcp_congestion_ops`).
 
+pub mod bbr;
 pub mod cubic;
 pub mod reno;
 
+use bbr::Bbr;
 use cubic::Cubic;
 
 /// The slow-start threshold of a flow that has not seen a loss (`TCP_INFINITE_SSTHRESH`).
@@ -17,17 +19,20 @@ pub enum Algorithm {
     /// CUBIC with HyStart (RFC 9438).
     #[default]
     Cubic,
+    /// BBR, version 1.
+    Bbr,
 }
 
 impl Algorithm {
     /// All algorithms (`tcp_available_congestion_control`).
-    pub const ALL: [Self; 2] = [Self::Reno, Self::Cubic];
+    pub const ALL: [Self; 3] = [Self::Reno, Self::Cubic, Self::Bbr];
 
     /// The name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
         }
     }
 
@@ -88,14 +93,17 @@ pub enum Congestion {
     Reno,
     /// CUBIC
     Cubic(Cubic),
+    /// BBR
+    Bbr(Box<Bbr>),
 }
 
 impl Congestion {
-    /// Starts an algorithm.
-    pub fn new(algorithm: Algorithm) -> Self {
+    /// Starts an algorithm at the time `now` (ns). `seed` decides where BBR's cycles begin; `mss` is in bytes.
+    pub fn new(algorithm: Algorithm, now: u64, seed: u32, mss: u16) -> Self {
         match algorithm {
             Algorithm::Reno => Self::Reno,
             Algorithm::Cubic => Self::Cubic(Cubic::default()),
+            Algorithm::Bbr => Self::Bbr(Box::new(Bbr::new(now, seed, mss.into()))),
         }
     }
 
@@ -104,6 +112,7 @@ impl Congestion {
         match self {
             Self::Reno => Algorithm::Reno,
             Self::Cubic(_) => Algorithm::Cubic,
+            Self::Bbr(_) => Algorithm::Bbr,
         }
     }
 
@@ -112,6 +121,7 @@ impl Congestion {
         match self {
             Self::Reno => reno::after_loss(window),
             Self::Cubic(cubic) => cubic.after_loss(window),
+            Self::Bbr(bbr) => bbr.after_loss(window),
         }
     }
 
@@ -121,7 +131,14 @@ impl Congestion {
         match self {
             Self::Reno => reno::acked(window, acked),
             Self::Cubic(cubic) => cubic.acked(window, acked, now, una, nxt),
+            // It decides by itself, at each acknowledgement.
+            Self::Bbr(_) => {}
         }
+    }
+
+    /// The algorithm sets window and pacing rate itself, in recovery too (`cong_control`).
+    pub fn decides(&self) -> bool {
+        matches!(self, Self::Bbr(_))
     }
 
     /// A sample of the round-trip time, in microseconds.
@@ -133,8 +150,10 @@ impl Congestion {
 
     /// A retransmission time-out: the flow starts anew.
     pub fn timed_out(&mut self, now: u64, una: u32, nxt: u32) {
-        if let Self::Cubic(cubic) = self {
-            cubic.reset(now, una, nxt);
+        match self {
+            Self::Reno => {}
+            Self::Cubic(cubic) => cubic.reset(now, una, nxt),
+            Self::Bbr(bbr) => bbr.timed_out(),
         }
     }
 
@@ -167,7 +186,10 @@ mod tests {
     fn names_lead_back() {
         for algorithm in Algorithm::ALL {
             assert_eq!(Algorithm::of(algorithm.name()), Some(algorithm));
-            assert_eq!(Congestion::new(algorithm).algorithm(), algorithm);
+            assert_eq!(
+                Congestion::new(algorithm, 0, 1, 1460).algorithm(),
+                algorithm
+            );
         }
         assert_eq!(Algorithm::of("vegas"), None);
     }

@@ -3,7 +3,8 @@
 //! growth of the window.
 
 use super::{Connection, Counter, Events, NEVER, Phase, State, Timer, ecn};
-use crate::congestion::{INFINITE, Sample};
+use crate::congestion::bbr::Delivered;
+use crate::congestion::{Congestion, INFINITE, Sample};
 use crate::header::{ECE, Header, SYN};
 use crate::sent::{LOST, RETRANS, SACKED, SYN as SENT_SYN, Sent, Stamp};
 use crate::seq::{after, before, later};
@@ -39,6 +40,11 @@ pub(crate) struct Round {
     pub first_sacked: u64,
     pub last_sacked: u64,
     pub prior_una: u32,
+    pub prior_flight: u32,
+    /// A sample of the round-trip time in microseconds.
+    pub rtt: Option<u32>,
+    /// Packets and microseconds of the sample of the delivery rate.
+    pub rate: Option<(u32, u32)>,
     pub delivered: u32,
     pub lost: u32,
     // The packet of the rate sample.
@@ -58,6 +64,7 @@ impl Connection {
         let prior_una = self.una;
         let mut round = Round {
             prior_una,
+            prior_flight: self.sent.in_flight(),
             ..Round::default()
         };
         let prior_delivered = self.delivery.count;
@@ -140,7 +147,7 @@ impl Connection {
             self.set_transmit_timer(now);
         }
         round.delivered = self.delivery.count.wrapping_sub(prior_delivered);
-        self.rate(&round);
+        self.rate(&mut round);
         self.control(now, &round, ack);
         self.free_space_event();
         Acked::Ok
@@ -278,7 +285,7 @@ impl Connection {
     }
 
     /// Takes samples of the round-trip time (`tcp_ack_update_rtt`).
-    fn take_rtt(&mut self, now: u64, first: Option<u64>, last: Option<u64>, round: &Round) {
+    fn take_rtt(&mut self, now: u64, first: Option<u64>, last: Option<u64>, round: &mut Round) {
         let us = |time: u64| (now.saturating_sub(time) / 1000).clamp(1, 1 << 27) as u32;
         let mut sample = first.map(us);
         let mut control = last.map(us);
@@ -296,6 +303,7 @@ impl Connection {
         }
         let Some(sample) = sample else { return };
         let control = control.unwrap_or(sample);
+        round.rtt = Some(control);
         self.rtt.sample_min(control, now);
         self.rtt
             .sample(sample, self.una, self.nxt, self.config.rto_min);
@@ -350,7 +358,7 @@ impl Connection {
     }
 
     /// The delivery rate (`tcp_rate_gen`).
-    fn rate(&mut self, round: &Round) {
+    fn rate(&mut self, round: &mut Round) {
         let delivery = &mut self.delivery;
         if delivery.app_limited != 0 && after(delivery.count, delivery.app_limited) {
             delivery.app_limited = 0;
@@ -366,6 +374,7 @@ impl Connection {
         if us < self.rtt.min || us == 0 {
             return;
         }
+        round.rate = Some((count, us));
         let better = u64::from(count) * u64::from(delivery.rate_us)
             >= u64::from(delivery.rate_count) * u64::from(us);
         if !sample.app_limited || better {
@@ -377,7 +386,9 @@ impl Connection {
 
     /// The window after an acknowledgement (`tcp_cong_control`).
     fn control(&mut self, now: u64, round: &Round, ack: u32) {
-        if matches!(self.phase, Phase::Cwr | Phase::Recovery) {
+        if self.congestion.decides() {
+            self.let_decide(now, round, ack);
+        } else if matches!(self.phase, Phase::Cwr | Phase::Recovery) {
             self.reduce_window(round.delivered, round.lost, round.advanced);
         } else {
             let may_raise = if self.reordering > self.config.reordering {
@@ -397,8 +408,56 @@ impl Connection {
         self.update_pacing_rate();
     }
 
+    /// The algorithm sets window and rate.
+    fn let_decide(&mut self, now: u64, round: &Round, ack: u32) {
+        let advance = ack.wrapping_sub(round.prior_una);
+        let figures = Delivered {
+            now,
+            sample: round.rate,
+            prior: round.sample.map_or(0, |sample| sample.delivered),
+            app_limited: round.sample.is_some_and(|sample| sample.app_limited),
+            rtt: round.rtt,
+            delayed: round.delivered == 1
+                && advance < u32::from(self.mss)
+                && !round.data_sacked
+                && !round.syn_acked,
+            acked: round.delivered,
+            lost: round.lost,
+            flight: (round.prior_flight, self.sent.in_flight()),
+            total: self.delivery.count,
+            time: self.delivery.time,
+            phase: self.phase,
+            mss: self.mss.into(),
+            srtt: self.rtt.srtt8 >> 3,
+            initial: self.config.initial_cwnd,
+        };
+        let Congestion::Bbr(bbr) = &mut self.congestion else {
+            return;
+        };
+        let decision = bbr.acked(&mut self.window, &figures);
+        if let Some(rate) = decision.rate {
+            self.pacing_rate = rate.min(self.settings.max_pacing_rate);
+        }
+        if decision.limited {
+            let mark = self.delivery.count.wrapping_add(self.sent.in_flight());
+            self.delivery.app_limited = mark.max(1);
+        }
+        self.cwnd_stamp = now;
+    }
+
+    /// The rate before the first sample, of an algorithm that sets it itself.
+    pub(crate) fn first_pacing_rate(&mut self) {
+        if let Congestion::Bbr(bbr) = &mut self.congestion {
+            let rate = bbr.first_rate(self.window.cwnd, self.rtt.srtt8 >> 3);
+            self.pacing_rate = rate.min(self.settings.max_pacing_rate);
+        }
+    }
+
     fn after_recovery(&mut self, round: &mut Round) {
-        if round.delivered > 0 && matches!(self.phase, Phase::Cwr | Phase::Recovery) {
+        if round.delivered > 0
+            && matches!(self.phase, Phase::Cwr | Phase::Recovery)
+            && !self.congestion.decides()
+        {
             self.reduce_window(round.delivered, round.lost, false);
         }
     }
@@ -411,6 +470,9 @@ impl Connection {
 
     /// How fast the flow would be paced (`tcp_update_pacing_rate`), in bytes per second.
     pub(crate) fn update_pacing_rate(&mut self) {
+        if self.congestion.decides() {
+            return;
+        }
         let srtt_us = u64::from(self.rtt.srtt8 >> 3);
         let ratio = if self.window.cwnd < self.window.ssthresh / 2 {
             self.config.pacing_ss_ratio
@@ -434,7 +496,8 @@ impl Connection {
             .cwnd
             .max(10)
             .max(self.reordering.saturating_add(1));
-        let wanted = u64::from(packets) * 2 * u64::from(per);
+        let times = if self.congestion.decides() { 3 } else { 2 };
+        let wanted = u64::from(packets) * times * u64::from(per);
         if wanted > u64::from(self.sndbuf) {
             self.sndbuf = wanted.min(u64::from(self.config.wmem[2])) as u32;
         }

@@ -101,7 +101,12 @@ impl Connection {
             {
                 Some(Answer::None)
             }
-            State::FinWait1 | State::FinWait2
+            // Data after the FIN, or for a program that reads no more.
+            State::CloseWait
+            | State::Closing
+            | State::LastAck
+            | State::FinWait1
+            | State::FinWait2
                 if self.shut_receive && self.brings_new(header, length) =>
             {
                 self.count(Counter::AbortOnData);
@@ -133,6 +138,7 @@ impl Connection {
         self.sync_mss();
         self.initialize_rcv_mss();
         self.update_pacing_rate();
+        self.first_pacing_rate();
         self.arm_keepalive(now);
         self.events |= Events::ESTABLISHED | Events::WRITABLE;
     }

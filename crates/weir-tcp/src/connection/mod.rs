@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::congestion::{Congestion, INFINITE, Window};
 use crate::early::Early;
 use crate::error;
+pub use crate::phase::Phase;
 use crate::rtt::Rtt;
 use crate::sent::Queue;
 use crate::seq::{after, before, later};
@@ -177,22 +178,6 @@ impl Counts {
     pub fn has(self, counter: Counter) -> bool {
         self.0 & (1 << counter as u8) != 0
     }
-}
-
-/// The states of congestion control (`enum tcp_ca_state`), with Linux's numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Phase {
-    /// Nothing suspicious.
-    Open = 0,
-    /// SACK blocks or duplicate ACKs, no loss yet.
-    Disorder = 1,
-    /// The window is reduced because of ECN or a tail loss.
-    Cwr = 2,
-    /// Fast recovery.
-    Recovery = 3,
-    /// After a time-out.
-    Loss = 4,
 }
 
 /// The timer that runs while data are outstanding or wait.
@@ -386,7 +371,10 @@ pub struct Connection {
     pub(crate) cwnd_stamp: u64,
     pub(crate) delivery: Delivery,
     pub(crate) pacing_rate: u64,
+    /// When the next segment may go, in ns; 0 for at once.
     pub(crate) pacing_at: u64,
+    /// When the last segment was to go: what was not used of the time counts for the next.
+    pub(crate) paced_to: u64,
 
     // The receiving side.
     pub(crate) irs: u32,
@@ -453,7 +441,8 @@ impl Connection {
         let clamp = settings.window_clamp;
         let (rcv_wnd, rcv_scale) =
             config.initial_window(config.window_from_space(rcvbuf), clamp, u32::from(advmss));
-        let congestion = Congestion::new(settings.congestion.unwrap_or(config.congestion));
+        let algorithm = settings.congestion.unwrap_or(config.congestion);
+        let congestion = Congestion::new(algorithm, now, isn, advmss);
         let reordering = config.reordering;
         Self {
             state: State::Closed,
@@ -525,6 +514,7 @@ impl Connection {
             delivery: Delivery::default(),
             pacing_rate: u64::MAX,
             pacing_at: 0,
+            paced_to: 0,
             irs: 0,
             rcv_nxt: 0,
             rcv_wup: 0,
@@ -634,7 +624,8 @@ impl Connection {
         if let Some(algorithm) = self.settings.congestion
             && algorithm != self.congestion.algorithm()
         {
-            self.congestion = Congestion::new(algorithm);
+            self.congestion = Congestion::new(algorithm, now, self.iss, self.mss);
+            self.first_pacing_rate();
         }
         if old.keepalive != self.settings.keepalive || old.keep_idle != self.settings.keep_idle {
             self.arm_keepalive(now);
@@ -662,6 +653,14 @@ impl Connection {
     /// The congestion control in use.
     pub fn congestion(&self) -> crate::Algorithm {
         self.congestion.algorithm()
+    }
+
+    /// What the congestion control shows of itself (`TCP_CC_INFO`): BBR's `struct tcp_bbr_info`, nothing of others.
+    pub fn congestion_info(&self) -> Option<[u8; 20]> {
+        match &self.congestion {
+            Congestion::Bbr(bbr) => Some(bbr.shown().bytes()),
+            _ => None,
+        }
     }
 
     /// Queues data to send. Returns how many bytes there was room for; 0 also once nothing more may be sent.

@@ -2,6 +2,7 @@
 //! Sending (`tcp_write_xmit`, `tcp_xmit_retransmit_queue`, `tcp_send_ack`): what may go, and in which pieces.
 
 use super::{AckState, Connection, Counter, NEVER, Phase, State, Timer, ecn, pending};
+use crate::congestion::Congestion;
 use crate::header::{ACK, CWR, ECE, FIN, Header, Output, PSH, RST, SYN, Segment};
 use crate::options::Options;
 use crate::sent::{EVER_RETRANS, LOST, RETRANS, SACKED, SYN as SENT_SYN, Sent};
@@ -539,14 +540,27 @@ impl Connection {
     }
 
     fn paced(&self, now: u64) -> bool {
-        self.settings.max_pacing_rate != u64::MAX && self.pacing_at > now
+        self.needs_pacing() && self.pacing_at > now
+    }
+
+    /// Segments leave one after the other at the pacing rate: with `SO_MAX_PACING_RATE`, for BBR, and where the device's
+    /// qdisc is `fq` (`sk_pacing_status`).
+    pub(crate) fn needs_pacing(&self) -> bool {
+        self.settings.max_pacing_rate != u64::MAX || self.congestion.decides() || self.path.paced
     }
 
     fn pace(&mut self, now: u64, length: u32) {
-        if self.settings.max_pacing_rate != u64::MAX && self.pacing_rate > 0 {
-            let wait = u64::from(length) * 1_000_000_000 / self.pacing_rate.max(1);
-            self.pacing_at = now.max(self.pacing_at) + wait;
+        let rate = self.pacing_rate;
+        // The first segments leave as they are (`tcp_update_skb_after_send`).
+        if !self.needs_pacing() || rate == 0 || rate == u64::MAX || self.totals.data_segs_out < 10 {
+            return;
         }
+        let wait = u64::from(length) * 1_000_000_000 / rate;
+        // A late timer does not make the flow slower.
+        let start = now.max(self.paced_to);
+        let credit = start - self.paced_to;
+        self.paced_to = start + wait - credit.min(wait / 2);
+        self.pacing_at = self.paced_to;
     }
 
     /// Notes how much of the window was used (`tcp_cwnd_validate`).
@@ -567,6 +581,7 @@ impl Connection {
         } else {
             self.cwnd_used = self.cwnd_used.max(self.sent.packets);
             if self.config.slow_start_after_idle
+                && !self.congestion.decides()
                 && now.saturating_sub(self.cwnd_stamp) >= self.rtt.rto()
             {
                 self.application_limited(now);
@@ -594,8 +609,14 @@ impl Connection {
             return;
         }
         self.congestion.resumed(now, self.last_sent);
+        if let Congestion::Bbr(bbr) = &mut self.congestion
+            && let Some(rate) = bbr.resumed(now, self.delivery.app_limited != 0)
+        {
+            self.pacing_rate = rate.min(self.settings.max_pacing_rate);
+        }
         let mut idle = now.saturating_sub(self.last_sent);
-        if !self.config.slow_start_after_idle || idle <= self.rtt.rto() {
+        if !self.config.slow_start_after_idle || self.congestion.decides() || idle <= self.rtt.rto()
+        {
             return;
         }
         let cwnd = self.window.cwnd;
@@ -701,6 +722,7 @@ impl Connection {
             again: true,
         };
         self.emit(now, output, piece);
+        self.pace(now, length);
     }
 
     /// A tail loss probe: new data if there are some, or the last packet again (`tcp_send_loss_probe`).

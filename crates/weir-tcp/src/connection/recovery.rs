@@ -4,7 +4,7 @@
 
 use super::ack::Round;
 use super::{Connection, Counter, NEVER, Phase, Timer, ecn, pending};
-use crate::congestion::INFINITE;
+use crate::congestion::{Congestion, INFINITE};
 use crate::sent::{EVER_RETRANS, LOST, RETRANS, SACKED, Sent};
 use crate::seq::{after, before};
 
@@ -314,6 +314,9 @@ impl Connection {
     }
 
     fn end_reduction(&mut self) {
+        if self.congestion.decides() {
+            return;
+        }
         if self.window.ssthresh < INFINITE
             && (self.undo_marker.is_some() || self.phase == Phase::Cwr)
         {
@@ -403,7 +406,11 @@ impl Connection {
             self.unmark_lost();
         }
         if self.prior_ssthresh != 0 {
-            self.window.cwnd = self.window.cwnd.max(self.prior_cwnd);
+            if let Congestion::Bbr(bbr) = &mut self.congestion {
+                bbr.undone();
+            } else {
+                self.window.cwnd = self.window.cwnd.max(self.prior_cwnd);
+            }
             if self.prior_ssthresh > self.window.ssthresh {
                 self.window.ssthresh = self.prior_ssthresh;
                 self.ecn &= !ecn::QUEUE_CWR;

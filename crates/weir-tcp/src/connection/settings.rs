@@ -81,6 +81,8 @@ pub struct Path {
     pub initial_cwnd: u32,
     /// Packets of the path may carry ECN (the route's feature or `tcp_ecn`).
     pub ecn: bool,
+    /// The device's qdisc paces flows (`fq`).
+    pub paced: bool,
 }
 
 impl Path {
@@ -93,6 +95,7 @@ impl Path {
             advmss: 0,
             initial_cwnd: 0,
             ecn: false,
+            paced: false,
         }
     }
 

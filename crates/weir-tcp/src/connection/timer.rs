@@ -15,9 +15,9 @@ impl Connection {
             .min(self.ack.deadline)
             .min(self.keep_at)
             .min(self.release_at);
-        if self.settings.max_pacing_rate != u64::MAX
-            && self.nxt != self.write_seq()
-            && self.pacing_at > 0
+        if self.pacing_at > 0
+            && self.needs_pacing()
+            && (self.nxt != self.write_seq() || self.sent.lost > self.sent.retrans)
         {
             at = at.min(self.pacing_at);
         }
