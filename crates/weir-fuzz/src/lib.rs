@@ -21,6 +21,8 @@ pub mod pcap;
 pub mod port;
 pub mod ring;
 pub mod router;
+pub mod sockets;
+pub mod tcp;
 
 /// A fuzz target. Its folder in `fuzz/corpus/` has the same name.
 pub struct Target {
@@ -67,5 +69,13 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "ring",
         run: ring::run,
+    },
+    Target {
+        name: "sockets",
+        run: sockets::run,
+    },
+    Target {
+        name: "tcp",
+        run: tcp::run,
     },
 ];

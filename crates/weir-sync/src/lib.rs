@@ -22,6 +22,7 @@
 //! | [`slab`] | an allocator for objects of one type, with bulk operations |
 //! | [`small_map`] | a sorted map that is a list while it is small |
 //! | [`spin`] | a spinlock that counts acquisitions, contention and wait time |
+//! | [`turn`] | one of several threads serves an object for all of them |
 //!
 //! The crate has no process-global state: each domain, table and allocator belongs to its creator.
 //! Nothing reads the wall clock or draws random numbers, so a single-threaded program that uses
@@ -59,6 +60,7 @@ pub mod sieve;
 pub mod slab;
 pub mod small_map;
 pub mod spin;
+pub mod turn;
 
 /// Returns the number of cases for a property test: `many`, or an eighth of it under the sanitizers
 /// (`WEIR_TEST_SHORT`).

@@ -8,9 +8,8 @@
 use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::{Errno as Os, ioctl_fionread};
@@ -21,6 +20,7 @@ use rustix::net::{
 use weir_intercept::{Errno, InetReply};
 use weir_socket::{Ready, Shutdown, Socket};
 use weir_stack::cpu::Cx;
+use weir_sync::turn::Turn;
 
 use super::{Endpoint, Engine};
 
@@ -35,8 +35,8 @@ thread_local! {
 /// A stream of a client.
 pub(super) struct Stream {
     state: Mutex<State>,
-    /// Something has changed since the holder of the lock looked.
-    again: AtomicBool,
+    /// Who moves the data: one thread at a time, for all.
+    turn: Turn,
 }
 
 /// How far a stream is.
@@ -90,7 +90,7 @@ impl Stream {
                 finished: false,
                 abrupt: false,
             }),
-            again: AtomicBool::new(false),
+            turn: Turn::default(),
         })
     }
 
@@ -212,21 +212,13 @@ impl Endpoint {
     fn advance(&self, cx: &mut Cx<'_>) -> Option<bool> {
         let (stream, socket, wire) = (self.stream.as_ref()?, self.socket.get()?, self.wire()?);
         let mut over = None;
-        stream.again.store(true, SeqCst);
-        while stream.again.load(SeqCst) {
-            let mut state = match stream.state.try_lock() {
-                Ok(state) => state,
-                Err(TryLockError::Poisoned(state)) => state.into_inner(),
-                // The holder looks again, and closes.
-                Err(TryLockError::WouldBlock) => return over,
-            };
-            while stream.again.swap(false, SeqCst) {
-                self.step(cx, &wire, &mut state, socket);
-            }
+        stream.turn.serve(|| {
+            let mut state = stream.state();
+            self.step(cx, &wire, &mut state, socket);
             if let Phase::Over { reset } = state.phase {
                 over = Some(reset);
             }
-        }
+        });
         over
     }
 
