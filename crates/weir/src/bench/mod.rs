@@ -12,6 +12,7 @@ mod rcu;
 mod receive;
 mod result;
 mod rules;
+mod sockets;
 mod testpmd;
 mod transmit;
 
@@ -46,6 +47,7 @@ pub static ALL: &[&Bench] = &[
     &rcu::BENCH,
     &receive::BENCH,
     &rules::BENCH,
+    &sockets::BENCH,
     &transmit::BENCH,
 ];
 

@@ -47,7 +47,7 @@ impl Folder {
     }
 
     /// Returns the seconds between the times in the files `start` and `end`.
-    fn seconds(&self) -> Result<f64, String> {
+    pub fn seconds(&self) -> Result<f64, String> {
         let time = |name| {
             let text = std::fs::read_to_string(self.0.join(name)).ok()?;
             text.trim().parse::<f64>().ok()

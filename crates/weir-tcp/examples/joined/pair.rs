@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two connections joined in memory, on one CPU: how fast they carry data, and how many connections they make.
-//!
-//! `cargo run --release -p weir-tcp --example joined`
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -72,19 +70,19 @@ fn pair(config: &Arc<Config>, settings: &Settings, now: u64, isn: u32) -> (Conne
     (client, server)
 }
 
-fn main() {
+/// Carries so many GiB in one direction. Returns Gbit/s, the bytes of a segment, and the segments that were sent again.
+pub fn data(gibibytes: u64) -> [f64; 3] {
     let config = Arc::new(Config::default());
     let settings = Settings::default();
     let start = Instant::now();
     let clock = || 1_000_000_000 + start.elapsed().as_nanos() as u64;
-
     let (mut client, mut server) = pair(&config, &settings, clock(), 1);
     let data = vec![7; 1 << 18];
     let (mut there, mut back) = (Wire::default(), Wire::default());
     let mut received = 0u64;
     let mut segments = 0u64;
     let begin = Instant::now();
-    while received < 4 << 30 {
+    while received < gibibytes << 30 {
         let now = clock();
         client.send(now, &data);
         there.take(&mut client, now);
@@ -100,19 +98,24 @@ fn main() {
             server.timeout(now);
         }
     }
-    let seconds = begin.elapsed().as_secs_f64();
-    println!(
-        "data: {:.1} Gbit/s, {} bytes a segment, {} sent again",
-        received as f64 * 8.0 / seconds / 1e9,
-        received / segments.max(1),
-        client.retransmitted()
-    );
+    [
+        received as f64 * 8.0 / begin.elapsed().as_secs_f64() / 1e9,
+        received as f64 / segments.max(1) as f64,
+        client.retransmitted().into(),
+    ]
+}
 
+/// Makes and closes so many connections. Returns connections a second.
+pub fn connections(count: u32) -> f64 {
+    let config = Arc::new(Config::default());
+    let settings = Settings::default();
+    let start = Instant::now();
+    let clock = || 1_000_000_000 + start.elapsed().as_nanos() as u64;
+    let (mut there, mut back) = (Wire::default(), Wire::default());
     let begin = Instant::now();
-    let count = 300_000;
     for n in 0..count {
         let now = clock();
-        let (mut client, mut server) = pair(&config, &settings, now, n * 1000);
+        let (mut client, mut server) = pair(&config, &settings, now, n.wrapping_mul(1000));
         client.close(now, false);
         let mut rounds = 0;
         while client.state() != State::TimeWait || server.state() != State::Closed {
@@ -127,10 +130,5 @@ fn main() {
             assert!(rounds < 10, "{:?} {:?}", client.state(), server.state());
         }
     }
-    let seconds = begin.elapsed().as_secs_f64();
-    println!("connections: {:.0} a second", f64::from(count) / seconds);
-    println!(
-        "memory of an idle connection: {} bytes",
-        size_of::<Connection>()
-    );
+    f64::from(count) / begin.elapsed().as_secs_f64()
 }
