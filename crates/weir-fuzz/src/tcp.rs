@@ -158,6 +158,7 @@ impl Bench {
             path: self.path,
             isn: self.isn,
             timestamp_offset: 77,
+            fast_open: None,
         }
     }
 

@@ -89,7 +89,10 @@ counters! {
         TCPLossUndo, TCPSpuriousRTOs, TCPDSACKOldSent, TCPDSACKOfoSent, TCPDSACKRecv, TCPOFOQueue,
         TCPChallengeACK, TCPSYNChallenge, TCPAbortOnData, TCPAbortOnClose, TCPAbortOnTimeout,
         TCPAbortOnLinger, TCPKeepAlive, TCPWinProbe, TCPToZeroWindowAdv, TCPFromZeroWindowAdv,
-        TCPZeroWindowDrop, TCPReqQFullDoCookies, TCPReqQFullDrop,
+        TCPZeroWindowDrop, TCPReqQFullDoCookies, TCPReqQFullDrop, TCPFastOpenActive,
+        TCPFastOpenActiveFail, TCPFastOpenPassive, TCPFastOpenPassiveFail, TCPFastOpenListenOverflow,
+        TCPFastOpenCookieReqd, TCPFastOpenPassiveAltKey, TCPMD5NotFound, TCPMD5Unexpected, TCPMD5Failure,
+        TCPDeferAcceptDrop, TCPAckCompressed,
     }
 }
 

@@ -42,9 +42,11 @@ use std::sync::Arc;
 
 use weir_core::layers::Module;
 use weir_inet::sockets::{self, Arrived, Hooks, Report};
+use weir_netlink::errno;
 use weir_packet::Packet;
 
 pub use socket::Socket;
+pub use tcp::metrics::{Entry as MetricsEntry, Metrics};
 
 pub(crate) use weir_core::{cpu, device, namespace, parts};
 
@@ -92,6 +94,27 @@ fn error(cx: &mut Cx<'_>, report: &Report<'_>) -> bool {
 /// Returns the open sockets of a namespace in the order in which they were opened.
 pub fn all(ns: &Namespace) -> Vec<Arc<Socket>> {
     ports::tables(ns).all()
+}
+
+/// Returns what a namespace's TCP connections have learned about their peers.
+pub fn metrics(ns: &Namespace) -> &Metrics {
+    ports::tables(ns).tcp_connections.metrics()
+}
+
+/// Checks a value of `net.ipv4.tcp_*` that is no list of numbers.
+///
+/// # Errors
+/// ENOENT for an unknown congestion control, EINVAL for a malformed key.
+pub fn check_setting(path: &str, text: &str) -> Result<(), i32> {
+    match path {
+        "ipv4/tcp_congestion_control" if weir_tcp::Algorithm::of(text.trim()).is_none() => {
+            Err(errno::ENOENT)
+        }
+        "ipv4/tcp_fastopen_key" if weir_tcp::fast_open::Keys::parse(text).is_none() => {
+            Err(errno::EINVAL)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What a socket is ready for: `POLLIN` and so on, with the values of Linux.

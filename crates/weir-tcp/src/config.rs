@@ -86,6 +86,12 @@ pub struct Config {
     pub pacing_ca_ratio: u32,
     /// `tcp_notsent_lowat`
     pub notsent_lowat: u32,
+    /// `tcp_fastopen`: bits of [`crate::fast_open::enable`].
+    pub fast_open: u32,
+    /// `tcp_no_metrics_save`: connections leave nothing behind.
+    pub no_metrics_save: bool,
+    /// `tcp_no_ssthresh_metrics_save`: they leave no threshold behind.
+    pub no_ssthresh_metrics_save: bool,
     /// `tcp_congestion_control`
     pub congestion: Algorithm,
     /// The first congestion window, in packets (`initcwnd` of the route).
@@ -140,6 +146,9 @@ impl Default for Config {
             pacing_ss_ratio: 200,
             pacing_ca_ratio: 120,
             notsent_lowat: u32::MAX,
+            fast_open: crate::fast_open::enable::CLIENT,
+            no_metrics_save: false,
+            no_ssthresh_metrics_save: true,
             congestion: Algorithm::Cubic,
             initial_cwnd: 10,
             thin_linear_timeouts: false,

@@ -96,7 +96,8 @@ pub fn remembered(options: &Options) -> Remembered {
     }
 }
 
-fn siphash(k0: u64, k1: u64, bytes: &[u8]) -> u64 {
+/// SipHash-2-4.
+pub(crate) fn siphash(k0: u64, k1: u64, bytes: &[u8]) -> u64 {
     let mut v = [
         k0 ^ 0x736f_6d65_7073_6575,
         k1 ^ 0x646f_7261_6e64_6f6d,

@@ -20,9 +20,11 @@
 //! | sending: Nagle, cork, windows, TSO sizes | `connection/output.rs` | `tcp_write_xmit` |
 //! | receiving: reassembly, delayed ACKs, windows, auto-tuning | `connection/receive.rs` | `tcp_data_queue`, `__tcp_select_window` |
 //! | time-outs: RTO, probes, keep-alive | `connection/timer.rs`, `rtt.rs` | RFC 6298, `tcp_retransmit_timer` |
+//! | Fast Open | `fast_open.rs` | RFC 7413 |
+//! | MD5 signatures (made and checked by the owner, who knows the addresses) | `md5.rs` | RFC 2385 |
 //! | congestion control | `congestion/` | RFC 5681, RFC 9438, draft-cardwell-iccrg-bbr-congestion-control-00 |
 //!
-//! Not implemented: Fast Open (its option is read and written), MD5 signatures, urgent data (delivered in line),
+//! Not implemented: urgent data (delivered in line),
 //! path-MTU probing, ACK compression, AccECN.
 #![forbid(unsafe_code)]
 
@@ -32,8 +34,11 @@ pub mod congestion;
 pub mod connection;
 pub mod cookie;
 pub mod early;
+pub mod fast_open;
 pub mod header;
 pub mod listener;
+pub mod md5;
+pub mod metrics;
 pub mod options;
 pub mod phase;
 pub mod request;
@@ -49,6 +54,7 @@ pub use connection::info::Info;
 pub use connection::settings::{Path, Settings};
 pub use connection::{Answer, Connection, Counter, Counts, Events, Opening, State};
 pub use header::{Header, Output, Segment};
+pub use metrics::Metrics;
 pub use options::Options;
 pub use request::Request;
 pub use time_wait::TimeWait;

@@ -3,6 +3,10 @@
 
 /// The most SACK blocks that fit in a header.
 pub const SACK_BLOCKS: usize = 4;
+/// The length of the option of a signature with padding, in bytes. It comes first; the digest is at its end.
+pub const MD5: usize = 20;
+/// The longest options of a header, in bytes.
+pub const LONGEST: usize = 40;
 /// The longest Fast Open cookie, in bytes.
 pub const COOKIE_MAX: usize = 16;
 
@@ -13,6 +17,8 @@ pub struct FastOpen {
     pub cookie: [u8; COOKIE_MAX],
     /// The length of the cookie: 0, or 4 to 16.
     pub length: u8,
+    /// The experimental option with Fast Open's magic number carries it.
+    pub experimental: bool,
 }
 
 /// The options of a segment.
@@ -32,8 +38,8 @@ pub struct Options {
     pub sack_count: u8,
     /// The Fast Open option (kind 34).
     pub fast_open: Option<FastOpen>,
-    /// The segment carries an MD5 signature (kind 19), which this crate does not verify.
-    pub md5: bool,
+    /// The MD5 signature (kind 19). The owner fills it in and checks it: it depends on addresses and data.
+    pub md5: Option<[u8; 16]>,
 }
 
 impl Options {
@@ -94,17 +100,19 @@ impl Options {
             (8, stamps) if stamps.len() == 8 => {
                 self.timestamps = Some((be32(stamps, 0), be32(stamps, 4)));
             }
-            (19, digest) if digest.len() == 16 => self.md5 = true,
-            (34, cookie) => self.fast_open = FastOpen::parse(cookie, syn),
+            (19, digest) if digest.len() == 16 => self.md5 = digest.try_into().ok(),
+            (34, cookie) => self.fast_open = FastOpen::parse(cookie, syn, false),
             // The experimental option with Fast Open's magic number.
-            (254, [0xf9, 0x89, cookie @ ..]) => self.fast_open = FastOpen::parse(cookie, syn),
+            (254, [0xf9, 0x89, cookie @ ..]) => {
+                self.fast_open = FastOpen::parse(cookie, syn, true);
+            }
             _ => {}
         }
     }
 
     /// Returns the length of the options in a header, in bytes: a multiple of 4.
     pub fn length(&self) -> usize {
-        let mut length = 0;
+        let mut length = if self.md5.is_some() { MD5 } else { 0 };
         if self.mss.is_some() {
             length += 4;
         }
@@ -120,7 +128,7 @@ impl Options {
             length += 4 + 8 * usize::from(self.sack_count);
         }
         if let Some(cookie) = &self.fast_open {
-            length += (2 + usize::from(cookie.length)).next_multiple_of(4);
+            length += cookie.written().next_multiple_of(4);
         }
         length
     }
@@ -134,6 +142,10 @@ impl Options {
             }
             at += bytes.len();
         };
+        if let Some(digest) = &self.md5 {
+            put(&[1, 1, 19, 18]);
+            put(digest);
+        }
         if let Some(mss) = self.mss {
             let [high, low] = mss.to_be_bytes();
             put(&[2, 4, high, low]);
@@ -160,10 +172,14 @@ impl Options {
             }
         }
         if let Some(open) = &self.fast_open {
-            put(&[34, 2 + open.length]);
-            let cookie = open.bytes();
-            put(cookie);
-            for _ in 0..(2 + cookie.len()).next_multiple_of(4) - 2 - cookie.len() {
+            let length = open.written();
+            if open.experimental {
+                put(&[254, length as u8, 0xf9, 0x89]);
+            } else {
+                put(&[34, length as u8]);
+            }
+            put(open.bytes());
+            for _ in length..length.next_multiple_of(4) {
                 put(&[1]);
             }
         }
@@ -171,17 +187,23 @@ impl Options {
 }
 
 impl FastOpen {
-    fn parse(cookie: &[u8], syn: bool) -> Option<Self> {
+    fn parse(cookie: &[u8], syn: bool, experimental: bool) -> Option<Self> {
         let valid = cookie.is_empty() || (4..=COOKIE_MAX).contains(&cookie.len());
         if !syn || !valid || !cookie.len().is_multiple_of(2) {
             return None;
         }
         let mut open = Self {
             length: cookie.len() as u8,
+            experimental,
             ..Self::default()
         };
         open.cookie[..cookie.len()].copy_from_slice(cookie);
         Some(open)
+    }
+
+    /// The length of the option without padding, in bytes.
+    fn written(&self) -> usize {
+        usize::from(self.length) + if self.experimental { 4 } else { 2 }
     }
 
     /// The cookie's bytes.

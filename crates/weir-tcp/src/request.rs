@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::connection::settings::{Path, Settings};
-use crate::connection::{Answer, Connection, Opening, State, ecn};
-use crate::header::{ACK, CWR, ECE, Header, RST, SYN, Segment};
-use crate::options::Options;
+use crate::connection::{Answer, Connection, Opening, State, ecn, pending};
+use crate::header::{ACK, CWR, ECE, FIN, Header, RST, SYN, Segment};
+use crate::options::{FastOpen, LONGEST, Options};
 use crate::rtt::{RTO_INITIAL, RTO_MAX};
 use crate::seq::{after, before};
 use crate::time::MS;
@@ -30,6 +30,10 @@ pub struct Request {
     ecn: bool,
     /// Made from a cookie: nothing was kept of the SYN.
     cookie: bool,
+    /// Segments are signed.
+    signed: bool,
+    /// The Fast Open option of the first SYN-ACK.
+    fast_open: Option<FastOpen>,
     /// How often the SYN-ACK was sent again.
     resent: u8,
     retries: u8,
@@ -97,9 +101,13 @@ impl Request {
             rcv_scale,
             scaling: options.window_scale.is_some() && config.window_scaling,
             sack: options.sack_permitted && config.sack,
-            timestamps: timestamps.is_some(),
+            // A signature leaves no room for SACK and timestamps.
+            timestamps: timestamps.is_some()
+                && !(settings.signed && options.sack_permitted && config.sack),
             ecn: wants_ecn && !syn.ecn_capable && (config.ecn != 0 || path.ecn),
             cookie: false,
+            signed: settings.signed,
+            fast_open: None,
             resent: 0,
             retries: settings.syn_retries.unwrap_or(config.synack_retries),
             sent_at: now,
@@ -178,6 +186,44 @@ impl Request {
         }
     }
 
+    /// The first SYN-ACK carries this cookie.
+    pub fn set_fast_open(&mut self, cookie: FastOpen) {
+        self.fast_open = Some(cookie);
+    }
+
+    /// Makes the connection from the SYN of a client that has shown its address by a cookie, and takes the data of the SYN
+    /// (`tcp_fastopen_create_child`). The next [`Connection::poll`] sends the SYN-ACK.
+    pub fn accept_early(
+        &self,
+        now: u64,
+        config: &Arc<Config>,
+        settings: &Settings,
+        path: Path,
+        syn: &Header,
+        data: &[u8],
+    ) -> Connection {
+        let mut c = self.connection(now, config, settings, path);
+        c.nxt = self.isn;
+        c.una = self.isn;
+        c.wnd = u32::from(syn.window);
+        c.max_wnd = c.wnd;
+        c.wl1 = syn.seq;
+        c.establish(now);
+        c.passive = true;
+        c.syn_ack_cookie = self.fast_open;
+        c.pending |= pending::SYN;
+        if !data.is_empty() || syn.has(FIN) {
+            c.syn_data = true;
+            let rest = Header {
+                seq: syn.seq.wrapping_add(1),
+                flags: syn.flags & !SYN,
+                ..*syn
+            };
+            c.data(now, &rest, data);
+        }
+        c
+    }
+
     /// The peer's MSS.
     pub fn mss(&self) -> u16 {
         self.mss
@@ -219,6 +265,7 @@ impl Request {
                 timestamps: self
                     .timestamps
                     .then(|| (self.timestamp(now), self.ts_recent)),
+                fast_open: self.fast_open.filter(|_| self.resent == 0),
                 ..Options::default()
             },
         )
@@ -239,7 +286,11 @@ impl Request {
         )
     }
 
-    fn control(&self, flags: u8, seq: u32, window: u16, options: Options) -> Segment<'static> {
+    fn control(&self, flags: u8, seq: u32, window: u16, mut options: Options) -> Segment<'static> {
+        options.md5 = self.signed.then_some([0; 16]);
+        if options.length() > LONGEST {
+            options.fast_open = None;
+        }
         Segment {
             header: Header {
                 seq,
@@ -348,6 +399,22 @@ impl Request {
         header: &Header,
         data: &[u8],
     ) -> (Connection, Answer) {
+        let mut c = self.connection(now, config, settings, path);
+        if self.resent == 0 && !self.cookie {
+            c.handshake_rtt(now, self.sent_at);
+        }
+        let answer = c.segment(now, header, data);
+        (c, answer)
+    }
+
+    /// The connection before the ACK.
+    fn connection(
+        &self,
+        now: u64,
+        config: &Arc<Config>,
+        settings: &Settings,
+        path: Path,
+    ) -> Connection {
         let mut c = Connection::new(
             now,
             Opening {
@@ -356,6 +423,7 @@ impl Request {
                 path,
                 isn: self.isn,
                 timestamp_offset: self.ts_offset,
+                fast_open: None,
             },
         );
         c.state = State::SynReceived;
@@ -390,10 +458,6 @@ impl Request {
         c.mss_clamp = c.mss_clamp.min(self.mss).max(48);
         c.retransmits = self.resent;
         c.sync_mss();
-        if self.resent == 0 && !self.cookie {
-            c.handshake_rtt(now, self.sent_at);
-        }
-        let answer = c.segment(now, header, data);
-        (c, answer)
+        c
     }
 }

@@ -19,6 +19,7 @@ pub struct TimeWait {
     ts_offset: u32,
     rcv_scale: u8,
     timestamps: bool,
+    signed: bool,
     expires: u64,
     last_oow: u64,
 }
@@ -50,6 +51,7 @@ impl TimeWait {
             ts_offset: connection.ts_offset,
             rcv_scale: connection.rcv_scale,
             timestamps: connection.timestamps_ok,
+            signed: connection.settings.signed,
             expires: now.saturating_add(TIME_WAIT),
             last_oow: 0,
         })
@@ -132,6 +134,7 @@ impl TimeWait {
                 flags: ACK,
                 window: (self.rcv_wnd >> self.rcv_scale).min(65535) as u16,
                 options: Options {
+                    md5: self.signed.then_some([0; 16]),
                     timestamps: self.timestamps.then(|| {
                         (
                             ((now / MS) as u32).wrapping_add(self.ts_offset),
@@ -164,6 +167,7 @@ mod tests {
             ts_offset: 0,
             rcv_scale: 0,
             timestamps: true,
+            signed: false,
             expires: TIME_WAIT,
             last_oow: 0,
         }

@@ -3,7 +3,7 @@
 //!
 //! A core exists before the program has accepted the connection, and after it has closed the socket.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use weir_core::clock::{Holds, TimerId};
@@ -12,7 +12,9 @@ use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_tcp::listener::Listener;
 use weir_tcp::{Answer, Connection, Events, Header, Settings, State, TimeWait};
 
+use super::opening::FastOpening;
 use super::send::{Choice, Outbox};
+use super::signature::Keys;
 use super::table::Waiting;
 use super::tuple::Tuple;
 use crate::Ready;
@@ -45,6 +47,12 @@ pub struct Inner {
     pub settings: Settings,
     /// `TCP_DEFER_ACCEPT`, in seconds.
     pub defer_accept: i32,
+    /// Fast Open.
+    pub fast_open: FastOpening,
+    /// `TCP_MD5SIG`
+    pub keys: Keys,
+    /// The listener's count of early connections, while this is one of them.
+    pub early: Option<Arc<AtomicU32>>,
     timer: Option<TimerId>,
     /// The program has closed the socket.
     pub orphan: bool,
@@ -60,6 +68,8 @@ pub struct Core {
     pub ns: Arc<Namespace>,
     pub v6: bool,
     pub listening: AtomicBool,
+    /// There are keys of signatures.
+    pub signs: AtomicBool,
     inner: Mutex<Inner, order::TcpConnection>,
 }
 
@@ -85,11 +95,20 @@ impl Core {
             Options::default(),
             0,
             Settings::default(),
+            (Keys::default(), None),
         )
     }
 
-    /// Makes the core of a connection that a listener has got.
-    pub fn child(&self, listener: &Inner, tuple: Tuple, connection: Connection) -> Arc<Self> {
+    /// Makes the core of a connection that a listener has got; `early` counts those whose handshake is not complete.
+    pub fn child(
+        &self,
+        listener: &Inner,
+        tuple: Tuple,
+        connection: Connection,
+        early: Option<Arc<AtomicU32>>,
+    ) -> Arc<Self> {
+        let settings = connection.settings().clone();
+        let keys = listener.keys.of_child(tuple.remote);
         Self::make(
             self.ns.clone(),
             self.v6,
@@ -98,7 +117,8 @@ impl Core {
             tuple,
             listener.options,
             listener.device,
-            listener.settings.clone(),
+            settings,
+            (keys, early),
         )
     }
 
@@ -112,11 +132,13 @@ impl Core {
         options: Options,
         device: u32,
         settings: Settings,
+        (keys, early): (Keys, Option<Arc<AtomicU32>>),
     ) -> Arc<Self> {
         Arc::new(Self {
             ns,
             v6,
             listening: AtomicBool::new(false),
+            signs: AtomicBool::new(!keys.is_empty()),
             inner: Mutex::new(Inner {
                 kind,
                 tuple,
@@ -125,6 +147,9 @@ impl Core {
                 device,
                 settings,
                 defer_accept: 0,
+                fast_open: FastOpening::default(),
+                keys,
+                early,
                 timer: None,
                 orphan: false,
                 gone: false,
@@ -177,6 +202,11 @@ impl Core {
             }
         }
         let choice = inner.choice();
+        for out in &mut boxes {
+            if let Some(key) = inner.keys.find(out.remote()) {
+                out.sign(key);
+            }
+        }
         self.settle(cx, inner, out);
         for out in boxes {
             out.flush(cx, &self.ns, &choice);
@@ -189,11 +219,14 @@ impl Core {
         inner.seen = now;
         let mut events = Events::default();
         let mut waiting = None;
+        let mut learned = None;
         let choice = inner.choice();
+        inner.count_early();
         if let Kind::Open(connection) = &mut inner.kind {
             let resent = connection.retransmitted();
             connection.poll(now, &mut out);
             events = connection.take_events();
+            learned = connection.take_learned();
             let resent = connection.retransmitted().wrapping_sub(resent);
             super::count::add(cx, &self.ns, connection.take_counts(), resent);
             if events.has(Events::TIME_WAIT) {
@@ -201,6 +234,7 @@ impl Core {
                     Arc::new(Waiting {
                         rest: Mutex::new(rest),
                         way: choice,
+                        key: inner.keys.find(inner.tuple.remote).cloned(),
                     })
                 });
             }
@@ -209,15 +243,37 @@ impl Core {
             matches!(&inner.kind, Kind::Open(connection) if connection.state() == State::Closed);
         let over = closed || waiting.is_some();
         let leave = over && !inner.gone;
+        if let Kind::Open(connection) = &inner.kind
+            && leave
+            && connection.has_ended_well()
+        {
+            let connections = &tables(&self.ns).tcp_connections;
+            if !connections.config(&self.ns).no_metrics_save {
+                let Tuple { local, remote, .. } = inner.tuple;
+                connections.metrics().change(now, local, remote, |entry| {
+                    connection.save(&mut entry.values)
+                });
+            }
+        }
         inner.gone |= over;
         self.arm(cx, &mut inner);
         let (tuple, orphan) = (inner.tuple, inner.orphan);
         let socket = inner.socket.upgrade();
         let wake = events.0 & !Events::TIME_WAIT != 0 && !orphan;
         let over = inner.gone;
+        if !inner.keys.is_empty()
+            && let Some(key) = inner.keys.find(out.remote())
+        {
+            out.sign(key);
+        }
         drop(inner);
         out.flush(cx, &self.ns, &choice);
         let connections = &tables(&self.ns).tcp_connections;
+        if let Some(learned) = learned {
+            connections
+                .metrics()
+                .learn(now, tuple.local, tuple.remote, &learned);
+        }
         if let Some(waiting) = waiting {
             cx.mib(&self.ns).ext.add(Ext::TW, 1);
             connections.wait(tuple, waiting.clone(), cx.guard);
@@ -297,6 +353,9 @@ impl Core {
                     ready |= Ready::HUP;
                 }
                 if state == State::SynSent {
+                    if connection.is_deferred() {
+                        ready |= Ready::OUT;
+                    }
                     return Ready(ready);
                 }
                 if connection.at_end() {

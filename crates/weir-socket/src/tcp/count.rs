@@ -41,6 +41,8 @@ fn place(counter: Counter) -> Place {
         Counter::ChallengeAck => Ext::TCPChallengeACK,
         Counter::SynChallenge => Ext::TCPSYNChallenge,
         Counter::AbortOnData => Ext::TCPAbortOnData,
+        Counter::FastOpenActive => Ext::TCPFastOpenActive,
+        Counter::FastOpenActiveFail => Ext::TCPFastOpenActiveFail,
         Counter::AbortOnClose => Ext::TCPAbortOnClose,
         Counter::AbortOnTimeout => Ext::TCPAbortOnTimeout,
         Counter::AbortOnLinger => Ext::TCPAbortOnLinger,

@@ -2,10 +2,12 @@
 //! Segments and ICMP errors on their way to connections and listeners (`tcp_v4_rcv`, `tcp_v6_rcv`, `tcp_v4_err`).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
+use weir_core::drops::Place;
 use weir_inet::mib::{Count, Ext, Tcp as Mib};
 use weir_inet::sockets::{Arrived, Report};
-use weir_packet::Packet;
+use weir_packet::{DropReason, Packet};
 use weir_sync::rcu::Guard;
 use weir_tcp::header::{ACK, FIN, RST, SYN};
 use weir_tcp::listener::Admission;
@@ -17,7 +19,9 @@ use super::core::{Core, Kind};
 use super::send::Outbox;
 use super::table::Holder;
 use super::tuple::Tuple;
+use super::{fast, signature};
 use crate::cpu::Cx;
+
 use crate::namespace::Namespace;
 use crate::ports::{Target, Which, tables};
 use crate::receive::{self, Head};
@@ -48,6 +52,11 @@ pub fn receive(cx: &mut Cx<'_>, arrived: &Arrived<'_>, packet: Packet) -> Option
     let mut isn = None;
     match connections.get(&tuple, cx.guard) {
         Some(Holder::Open(core)) => {
+            if let Err((count, reason)) = core.judge(&tuple, &header, (length, segment)) {
+                cx.mib(arrived.ns).ext.add(count, 1);
+                cx.drop(arrived.device, place(arrived), reason, packet);
+                return None;
+            }
             core.segment(cx, &header, data);
             cx.consume(packet);
             return None;
@@ -62,6 +71,9 @@ pub fn receive(cx: &mut Cx<'_>, arrived: &Arrived<'_>, packet: Packet) -> Option
                 Outcome::Ack => {
                     let mut out = Outbox::new(tuple);
                     out.send(&ack);
+                    if let Some(key) = &waiting.key {
+                        out.sign(key);
+                    }
                     out.flush(cx, arrived.ns, &waiting.way);
                 }
                 Outcome::Syn(from) => {
@@ -84,6 +96,11 @@ pub fn receive(cx: &mut Cx<'_>, arrived: &Arrived<'_>, packet: Packet) -> Option
     let Some(core) = listener(arrived.ns, header.destination, &target, hash, cx.guard) else {
         return Some(packet);
     };
+    if let Err((count, reason)) = core.judge(&tuple, &header, (length, segment)) {
+        cx.mib(arrived.ns).ext.add(count, 1);
+        cx.drop(arrived.device, place(arrived), reason, packet);
+        return None;
+    }
     let arrival = Arrival {
         tuple,
         header: &header,
@@ -96,6 +113,14 @@ pub fn receive(cx: &mut Cx<'_>, arrived: &Arrived<'_>, packet: Packet) -> Option
             None
         }
         false => Some(packet),
+    }
+}
+
+/// Where a segment with a wrong signature is dropped.
+fn place(arrived: &Arrived<'_>) -> Place {
+    match arrived.ipv6 {
+        true => Place::Ipv6Local,
+        false => Place::Ipv4Local,
     }
 }
 
@@ -138,6 +163,20 @@ struct Arrival<'a> {
 }
 
 impl Core {
+    /// Judges the signature of a segment.
+    fn judge(
+        &self,
+        tuple: &Tuple,
+        header: &Header,
+        segment: (usize, &[u8]),
+    ) -> Result<(), (Ext, DropReason)> {
+        let key = match self.signs.load(Relaxed) {
+            true => self.lock().keys.find(tuple.remote).cloned(),
+            false => None,
+        };
+        signature::judge(key.as_deref(), tuple.remote, tuple.local, header, segment)
+    }
+
     /// Takes a segment that belongs to no connection. Returns false if it is to be answered with a reset.
     fn listen(self: &Arc<Self>, cx: &mut Cx<'_>, arrival: &Arrival<'_>) -> bool {
         let Arrival {
@@ -151,12 +190,16 @@ impl Core {
         let config = connections.config(&self.ns);
         let mut inner = self.lock();
         let choice = inner.choice();
-        let settings = inner.settings.clone();
+        let mut settings = inner.settings.clone();
+        settings.signed = inner.keys.find(tuple.remote).is_some();
+        let mut fast_open = inner.fast_open.clone();
+        let mut early = None;
         let mut out = Outbox::new(tuple);
         let Kind::Listening(listener) = &mut inner.kind else {
             return false;
         };
         let full = listener.is_full();
+        fast_open.most = fast::most(&fast_open, &config, listener);
         let mut complete = None;
         if let Some(request) = listener.request(&tuple) {
             match request.segment(now, &config, header, data.len()) {
@@ -230,6 +273,18 @@ impl Core {
                 let isn = arrival.isn.unwrap_or_else(|| connections.isn(now, &tuple));
                 let offset = connections.timestamp_offset(&tuple);
                 let mut request = Request::new(now, &config, &settings, &path, header, isn, offset);
+                let verdict = match admission {
+                    Admission::Queue => fast::judge(
+                        cx,
+                        self,
+                        &fast_open,
+                        &config,
+                        &tuple,
+                        header,
+                        !data.is_empty(),
+                    ),
+                    _ => fast::Verdict::No,
+                };
                 if admission == Admission::Cookie {
                     cx.mib(&self.ns).ext.add(Ext::TCPReqQFullDoCookies, 1);
                     cx.mib(&self.ns).ext.add(Ext::SyncookiesSent, 1);
@@ -237,11 +292,26 @@ impl Core {
                     request.set_isn(secret.make(now, &tuple.bytes(), header.seq, request.mss()));
                     request.remember_in_timestamp(now);
                 }
-                out.send(&request.syn_ack(now));
-                if admission == Admission::Queue {
-                    listener.insert(tuple, request);
+                match verdict {
+                    fast::Verdict::Yes(new) => {
+                        let connection =
+                            fast::accept(now, &config, &settings, path, request, new, header, data);
+                        early = Some(connection);
+                    }
+                    verdict => {
+                        if let fast::Verdict::Cookie(cookie) = verdict {
+                            request.set_fast_open(cookie);
+                        }
+                        out.send(&request.syn_ack(now));
+                        if admission == Admission::Queue {
+                            listener.insert(tuple, request);
+                        }
+                    }
                 }
             }
+        }
+        if let Some(connection) = early {
+            return self.begin_early(cx, inner, out, tuple, connection);
         }
         let Some(request) = complete else {
             self.settle(cx, inner, out);
@@ -259,7 +329,7 @@ impl Core {
             return false;
         }
         cx.mib(&self.ns).tcp.add(Mib::PassiveOpens, 1);
-        let child = self.child(&inner, tuple, connection);
+        let child = self.child(&inner, tuple, connection, None);
         if !connections.insert(&self.ns, tuple, &child, cx.guard) {
             self.settle(cx, inner, out);
             return true;
@@ -269,6 +339,30 @@ impl Core {
         }
         let socket = inner.socket.upgrade();
         self.settle(cx, inner, out);
+        let locked = child.lock();
+        child.settle(cx, locked, Outbox::new(tuple));
+        if let Some(socket) = socket {
+            self.wake(cx, &socket);
+        }
+        true
+    }
+}
+
+impl Core {
+    /// Enters the connection of a SYN with data, and answers it.
+    fn begin_early(
+        self: &Arc<Self>,
+        cx: &mut Cx<'_>,
+        mut inner: super::core::Locked<'_>,
+        out: Outbox,
+        tuple: Tuple,
+        connection: weir_tcp::Connection,
+    ) -> bool {
+        let child = self.open_early(cx, &mut inner, tuple, connection);
+        let socket = inner.socket.upgrade();
+        self.settle(cx, inner, out);
+        let Some(child) = child else { return true };
+        cx.mib(&self.ns).tcp.add(Mib::PassiveOpens, 1);
         let locked = child.lock();
         child.settle(cx, locked, Outbox::new(tuple));
         if let Some(socket) = socket {

@@ -5,14 +5,18 @@
 //! their listener. [`core`] joins a connection with its timer and its owner, [`input`] takes segments, [`send`] sends
 //! them.
 //!
-//! Not served: Fast Open, MD5 signatures, urgent data (they are read in line), `TCP_DEFER_ACCEPT` (kept, without
+//! Not served: urgent data (they are read in line), `TCP_DEFER_ACCEPT` (kept, without
 //! effect).
 
 mod core;
 mod count;
+mod fast;
 mod input;
+pub mod metrics;
+mod opening;
 mod options;
 mod send;
+mod signature;
 mod table;
 mod tuple;
 
@@ -203,6 +207,17 @@ impl Tcp {
     /// # Errors
     /// EINPROGRESS, EALREADY, EISCONN, EADDRNOTAVAIL, those of the route.
     pub fn connect(&self, socket: &Socket, cx: &mut Cx<'_>, address: &[u8]) -> Result<(), i32> {
+        self.begin(socket, cx, address, false)
+    }
+
+    /// As [`Tcp::connect`]. With `fast`, the SYN waits for data, or asks for a cookie.
+    fn begin(
+        &self,
+        socket: &Socket,
+        cx: &mut Cx<'_>,
+        address: &[u8],
+        fast: bool,
+    ) -> Result<(), i32> {
         let core = self.core(socket);
         let to = Self::peer(socket, address)?;
         {
@@ -263,17 +278,29 @@ impl Tcp {
         inner.take_options();
         inner.restart();
         inner.tuple = tuple;
+        inner.settings.signed = inner.keys.find(tuple.remote).is_some();
+        let fast_open = fast::client(&inner, connections, &config, &tuple, fast);
         let opening = Opening {
             config,
             settings: inner.settings.clone(),
             path,
             isn: connections.isn(cx.now, &tuple),
             timestamp_offset: connections.timestamp_offset(&tuple),
+            fast_open,
         };
-        inner.kind = Kind::Open(Box::new(Connection::connect(cx.now, opening)));
+        let mut connection = Connection::connect(cx.now, opening);
+        if fast || fast_open.is_some_and(|client| client.carries_data()) {
+            connection.defer();
+        }
+        let deferred = connection.is_deferred();
+        inner.kind = Kind::Open(Box::new(connection));
         cx.mib(ns).tcp.add(Mib::ActiveOpens, 1);
         core.settle(cx, inner, Outbox::new(tuple));
-        Err(errno::EINPROGRESS)
+        // A program that asked for Fast Open writes as if it was connected.
+        match deferred && !fast {
+            true => Ok(()),
+            false => Err(errno::EINPROGRESS),
+        }
     }
 
     /// Gives a connection its addresses and ports, and enters it into the table (`inet_hash_connect`).
@@ -444,6 +471,9 @@ impl Tcp {
         if message.flags & MSG_PROBE != 0 {
             return Ok(0);
         }
+        if message.flags & fast::MSG_FASTOPEN != 0 {
+            return self.send_fast(socket, cx, message);
+        }
         self.write(socket, cx, message.data)
     }
 
@@ -465,7 +495,11 @@ impl Tcp {
         if !connection.may_send() {
             return Err(errno::EPIPE);
         }
-        if connection.state() == State::SynSent {
+        let mut data = data;
+        if connection.is_deferred() {
+            data = data.get(..connection.syn_room()).unwrap_or(data);
+            connection.undefer();
+        } else if connection.state() == State::SynSent {
             return Err(errno::EAGAIN);
         }
         let count = connection.send(cx.now, data);
@@ -587,7 +621,8 @@ impl Tcp {
     ) -> Result<(), i32> {
         let core = self.core(socket);
         let mut inner = core.lock();
-        options::set(&mut inner, name, value)?;
+        options::set(&mut inner, socket.is_v6(), name, value)?;
+        core.signs.store(!inner.keys.is_empty(), Relaxed);
         let (tuple, settings) = (inner.tuple, inner.settings.clone());
         if let Kind::Open(connection) = &mut inner.kind {
             connection.set(cx.now, settings);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The options of `SOL_TCP` (`do_tcp_setsockopt`, `do_tcp_getsockopt`).
 //!
-//! Not served: MD5 signatures, Fast Open, repair, upper-layer protocols (kTLS), zero-copy receiving.
+//! Not served: repair, upper-layer protocols (kTLS), zero-copy receiving.
 
 use weir_netlink::errno;
+use weir_tcp::fast_open::Keys;
 use weir_tcp::time::{MS, SECOND};
-use weir_tcp::{Algorithm, Config, Info};
+use weir_tcp::{Algorithm, Config, Info, State};
 
 use super::core::{Inner, Kind};
 use crate::options::{int, of_int};
@@ -23,8 +24,14 @@ const WINDOW_CLAMP: i32 = 10;
 pub const INFO: i32 = 11;
 const QUICKACK: i32 = 12;
 const CONGESTION: i32 = 13;
+const MD5SIG: i32 = 14;
 const USER_TIMEOUT: i32 = 18;
+const FASTOPEN: i32 = 23;
 const NOTSENT_LOWAT: i32 = 25;
+const FASTOPEN_CONNECT: i32 = 30;
+const MD5SIG_EXT: i32 = 32;
+const FASTOPEN_KEY: i32 = 33;
+const FASTOPEN_NO_COOKIE: i32 = 34;
 const CC_INFO: i32 = 26;
 /// The length of the name of an algorithm (`TCP_CA_NAME_MAX`).
 const NAME: usize = 16;
@@ -38,7 +45,14 @@ const CLOSE: u8 = 7;
 ///
 /// # Errors
 /// ENOPROTOOPT, EINVAL, ENOENT for an unknown congestion control.
-pub fn set(inner: &mut Inner, name: i32, value: &[u8]) -> Result<(), i32> {
+pub fn set(inner: &mut Inner, v6: bool, name: i32, value: &[u8]) -> Result<(), i32> {
+    if name == MD5SIG || name == MD5SIG_EXT {
+        inner.keys.set(v6, name == MD5SIG_EXT, value)?;
+        if matches!(&inner.kind, Kind::Open(_)) {
+            inner.settings.signed = inner.keys.find(inner.tuple.remote).is_some();
+        }
+        return Ok(());
+    }
     if name == CONGESTION {
         let end = value
             .iter()
@@ -52,14 +66,37 @@ pub fn set(inner: &mut Inner, name: i32, value: &[u8]) -> Result<(), i32> {
         inner.settings.congestion = Some(Algorithm::of(text).ok_or(errno::ENOENT)?);
         return Ok(());
     }
+    if name == FASTOPEN_KEY {
+        inner.fast_open.keys = Some(Keys::of(value).ok_or(errno::EINVAL)?);
+        return Ok(());
+    }
     let val = int(value)?;
     let on = val != 0;
     let within = |low: i32, high: i32| match (low..=high).contains(&val) {
         true => Ok(()),
         false => Err(errno::EINVAL),
     };
+    let idle = matches!(&inner.kind, Kind::Idle)
+        || matches!(&inner.kind, Kind::Open(connection) if connection.state() == State::Closed);
+    let listening = matches!(&inner.kind, Kind::Listening(_));
     let settings = &mut inner.settings;
     match name {
+        FASTOPEN if val >= 0 && (idle || listening) => inner.fast_open.most = val as u32,
+        FASTOPEN => return Err(errno::EINVAL),
+        FASTOPEN_CONNECT => {
+            within(0, 1)?;
+            if !idle {
+                return Err(errno::EINVAL);
+            }
+            inner.fast_open.connect = on;
+        }
+        FASTOPEN_NO_COOKIE => {
+            within(0, 1)?;
+            if !idle && !listening {
+                return Err(errno::EINVAL);
+            }
+            inner.fast_open.no_cookie = on;
+        }
         NODELAY => settings.nodelay = on,
         CORK => settings.cork = on,
         MAXSEG => {
@@ -171,6 +208,13 @@ pub fn get(inner: &Inner, config: &Config, now: u64, name: i32) -> Result<Vec<u8
             .and_then(|connection| connection.congestion_info())
             .map_or_else(Vec::new, Vec::from),
         NOTSENT_LOWAT => of_int(settings.notsent_low as i32),
+        FASTOPEN => of_int(inner.fast_open.most as i32),
+        FASTOPEN_CONNECT => of_int(inner.fast_open.connect.into()),
+        FASTOPEN_NO_COOKIE => of_int(inner.fast_open.no_cookie.into()),
+        FASTOPEN_KEY => inner
+            .fast_open
+            .keys
+            .map_or_else(Vec::new, |keys| keys.bytes()),
         _ => return Err(errno::ENOPROTOOPT),
     })
 }

@@ -13,6 +13,7 @@ use weir_packet::header::transport::{fill_check_v4, fill_check_v6};
 use weir_packet::meta::{SegmentKind, Segments};
 use weir_tcp::{Header, Output, Path, Segment};
 
+use super::signature::Key;
 use super::tuple::Tuple;
 use crate::abi::{IPPROTO_TCP, pmtudisc};
 use crate::cpu::Cx;
@@ -129,6 +130,7 @@ impl Choice {
                 }
                 let path = Path {
                     paced: paces(way.hop.device),
+                    metrics: known(ns, way.src.into(), remote),
                     ..Path::ipv4(way.hop.mtu)
                 };
                 Ok((way.src.into(), path))
@@ -145,12 +147,22 @@ impl Choice {
                 let mtu = way.route.mtu().min(65575);
                 let path = Path {
                     paced: paces(way.route.device),
+                    metrics: known(ns, way.src.into(), remote),
                     ..Path::ipv6(mtu)
                 };
                 Ok((way.src.into(), path))
             }
         }
     }
+}
+
+/// What earlier connections have learned about a peer.
+fn known(ns: &Namespace, local: IpAddr, remote: IpAddr) -> weir_tcp::Metrics {
+    let entry = crate::ports::tables(ns)
+        .tcp_connections
+        .metrics()
+        .get(local, remote);
+    entry.map(|entry| entry.values).unwrap_or_default()
 }
 
 /// Whether flows through a device are paced: its root qdisc is `fq` when the connection begins. Linux's `fq` paces the
@@ -210,6 +222,26 @@ impl Outbox {
             mss: u16::MAX,
             ecn_capable: false,
         });
+    }
+
+    /// The peer.
+    pub fn remote(&self) -> IpAddr {
+        self.tuple.remote
+    }
+
+    /// Signs the segments that have room for a signature.
+    pub fn sign(&mut self, key: &Key) {
+        let mut start = 0;
+        let Buffers { bytes, ends } = &mut self.buffers;
+        for end in &*ends {
+            // The option comes first.
+            if let Some(segment) = bytes.get_mut(start..end.at)
+                && segment.get(20..24) == Some(&[1, 1, 19, 18])
+            {
+                key.sign(self.tuple.local, self.tuple.remote, end.header, segment);
+            }
+            start = end.at;
+        }
     }
 
     /// Sends all.

@@ -11,10 +11,12 @@ use weir_sync::hash::RcuHash;
 use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Domain, Guard};
 use weir_tcp::cookie::Secret;
+use weir_tcp::fast_open::Keys;
 use weir_tcp::time::{MS, SECOND};
 use weir_tcp::{Algorithm, Config, TimeWait};
 
 use super::core::Core;
+use super::metrics::Metrics;
 use super::tuple::Tuple;
 use crate::namespace::Namespace;
 
@@ -25,6 +27,8 @@ pub struct Waiting {
     pub rest: Mutex<TimeWait, order::TcpConnection>,
     /// `SO_MARK`, `IP_TOS` and so on of the connection.
     pub way: super::send::Choice,
+    /// The key of its signatures.
+    pub key: Option<Arc<super::signature::Key>>,
 }
 
 /// Who has a tuple.
@@ -48,6 +52,7 @@ pub struct Connections {
     table: RcuHash<Tuple, Holder>,
     secret: Secret,
     open: AtomicU64,
+    metrics: Metrics,
     default: Arc<Config>,
 }
 
@@ -59,6 +64,7 @@ impl Connections {
             table: RcuHash::new(domain),
             secret: Secret([key(1), key(2), key(3), key(4)]),
             open: AtomicU64::new(0),
+            metrics: Metrics::new(),
             default: Arc::default(),
         }
     }
@@ -108,6 +114,24 @@ impl Connections {
     /// Returns whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.open.load(Relaxed) == 0
+    }
+
+    /// What is known about peers.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The keys of Fast Open: those of the sysctl, or drawn ones.
+    pub fn fast_open_keys(&self, ns: &Namespace) -> Keys {
+        let kept = ns.kept.lock().get("ipv4/tcp_fastopen_key").cloned();
+        kept.and_then(|text| Keys::parse(&text)).unwrap_or_else(|| {
+            let words = [
+                self.secret.hash(0, b"fast open"),
+                self.secret.hash(1, b"fast open"),
+            ];
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            Keys::of(&bytes).expect("a key has 16 bytes")
+        })
     }
 
     /// The key of cookies and sequence numbers.
@@ -172,6 +196,9 @@ fn set(config: &mut Config, name: &str, value: &str) {
         "dsack" => config.dsack = on,
         "timestamps" => config.timestamps = on,
         "window_scaling" => config.window_scaling = on,
+        "fastopen" => config.fast_open = word,
+        "no_metrics_save" => config.no_metrics_save = on,
+        "no_ssthresh_metrics_save" => config.no_ssthresh_metrics_save = on,
         "ecn" => config.ecn = byte,
         "ecn_fallback" => config.ecn_fallback = on,
         "rmem" => config.rmem = triple(config.rmem, &mut numbers),

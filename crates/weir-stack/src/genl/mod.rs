@@ -14,9 +14,15 @@ use crate::rtnl::{Ctl, Dump};
 pub mod ctrl;
 pub mod ethtool;
 pub mod psample;
+pub mod tcp_metrics;
 
 /// The families, in the order of their numbers.
-static FAMILIES: &[&Family] = &[&ctrl::FAMILY, &psample::FAMILY, &ethtool::FAMILY];
+static FAMILIES: &[&Family] = &[
+    &ctrl::FAMILY,
+    &psample::FAMILY,
+    &ethtool::FAMILY,
+    &tcp_metrics::FAMILY,
+];
 
 /// A handler for a request that is not a dump.
 type DoIt = fn(&mut Ctl<'_>, &Table<'_>) -> Result<(), Error>;

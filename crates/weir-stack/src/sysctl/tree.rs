@@ -601,7 +601,10 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
                 {
                     return Err(errno::ENOENT);
                 }
-                None => text.to_owned(),
+                None => {
+                    weir_socket::check_setting(path, text)?;
+                    text.to_owned()
+                }
             };
             kept.insert(path.to_owned(), value);
         }

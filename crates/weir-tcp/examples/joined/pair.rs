@@ -53,6 +53,7 @@ fn opening(config: &Arc<Config>, settings: &Settings, isn: u32) -> Opening {
         path: PATH,
         isn,
         timestamp_offset: 0,
+        fast_open: None,
     }
 }
 

@@ -163,7 +163,8 @@ impl Connection {
             | u8::from(self.sack_ok) << 1
             | u8::from(self.scaling_ok) << 2
             | u8::from(self.ecn & ecn::OK != 0) << 3
-            | u8::from(self.ecn & ecn::SEEN != 0) << 4;
+            | u8::from(self.ecn & ecn::SEEN != 0) << 4
+            | u8::from(self.syn_data) << 5;
         let delivery = &self.delivery;
         let rate = match delivery.rate_us {
             0 => 0,

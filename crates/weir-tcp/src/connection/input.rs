@@ -5,7 +5,9 @@
 use super::ack::Acked;
 use super::{Answer, Connection, Counter, Events, MAX_QUICK, State, ecn, pending};
 use crate::error;
+use crate::fast_open::Learned;
 use crate::header::{ACK, CWR, ECE, FIN, Header, RST, SYN};
+use crate::sent::LOST;
 use crate::seq::{after, before};
 use crate::time::SECOND;
 
@@ -29,11 +31,22 @@ impl Connection {
             State::TimeWait => return self.in_time_wait(now, header, data),
             _ => {}
         }
+        if self.passive && header.flags & (SYN | ACK | RST) == SYN && header.seq == self.irs {
+            // The client did not get the SYN-ACK (`tcp_check_req`).
+            if !self.limited(now, header, 0) {
+                self.pending |= pending::HEAD;
+            }
+            return Answer::None;
+        }
         if !self.validate(now, header, data.len()) || !header.has(ACK) {
             return Answer::None;
         }
         match self.acknowledge(now, header, data.len()) {
-            Acked::Ok => {}
+            Acked::Ok => {
+                if self.passive && self.una != self.iss {
+                    self.complete(now, header);
+                }
+            }
             Acked::Old | Acked::Unsent if self.state == State::SynReceived => return Answer::Reset,
             Acked::Old => return Answer::None,
             Acked::Unsent => {
@@ -54,6 +67,25 @@ impl Connection {
             self.schedule_ack(now);
         }
         Answer::None
+    }
+
+    /// The ACK of a SYN-ACK whose connection already carries data (`tcp_rcv_synrecv_state_fastopen`).
+    fn complete(&mut self, now: u64, header: &Header) {
+        self.passive = false;
+        self.retransmits = 0;
+        self.retrans_stamp = 0;
+        self.wnd = u32::from(header.window) << self.snd_scale;
+        self.wl1 = header.seq;
+        self.max_wnd = self.max_wnd.max(self.wnd);
+        self.sync_mss();
+        self.update_pacing_rate();
+        self.first_pacing_rate();
+        if self.state == State::SynReceived {
+            self.state = State::Established;
+            self.events |= Events::WRITABLE;
+        }
+        self.arm_keepalive(now);
+        self.rearm_retransmit(now);
     }
 
     /// What an acceptable ACK does outside ESTABLISHED. Returns an answer if the segment ends here.
@@ -89,6 +121,7 @@ impl Connection {
                 return Some(Answer::None);
             }
             State::LastAck if all_acked => {
+                self.ended_well = true;
                 self.finish(0);
                 return Some(Answer::None);
             }
@@ -137,6 +170,7 @@ impl Connection {
         self.initialize_buffers(now);
         self.sync_mss();
         self.initialize_rcv_mss();
+        self.begin_with_metrics();
         self.update_pacing_rate();
         self.first_pacing_rate();
         self.arm_keepalive(now);
@@ -176,7 +210,9 @@ impl Connection {
             self.wl1 = header.seq;
             self.peer_syn(now, header);
             let resent = self.retransmits;
+            let delivered = self.delivery.count;
             self.acknowledge(now, header, 0);
+            let unacknowledged = self.learn(header, delivered);
             self.retransmits = resent;
             self.wnd = u32::from(header.window);
             self.max_wnd = self.wnd;
@@ -192,7 +228,9 @@ impl Connection {
                 };
                 self.data(now, &rest, data);
             }
-            self.pending |= pending::ACK;
+            if !unacknowledged {
+                self.pending |= pending::ACK;
+            }
             return Answer::None;
         }
         if header.has(RST) || !header.has(SYN) {
@@ -200,6 +238,7 @@ impl Connection {
         }
         // Both ends open at once.
         self.state = State::SynReceived;
+        self.fast_open = None;
         if self.ecn & ecn::OK != 0 && header.flags & (ECE | CWR) != ECE | CWR {
             self.ecn = 0;
         }
@@ -211,6 +250,43 @@ impl Connection {
         self.initialize_rcv_mss();
         self.pending |= pending::SYN;
         Answer::None
+    }
+
+    /// What a SYN-ACK says about Fast Open (`tcp_rcv_fastopen_synack`). Returns whether data of the SYN are left, which are
+    /// sent again at once.
+    fn learn(&mut self, header: &Header, delivered: u32) -> bool {
+        let Some(client) = self.fast_open.take() else {
+            return false;
+        };
+        let cookie = header.options.fast_open.filter(|open| open.length > 0);
+        let left = !self.sent.is_empty();
+        let resent = self.totals.retrans > 0;
+        let data = self.nxt != self.iss.wrapping_add(1);
+        self.learned = Some(Box::new(Learned {
+            cookie,
+            mss: header.options.mss.unwrap_or(536),
+            dropped: resent && cookie.is_none() && left,
+            ignored: !resent
+                && cookie.is_none()
+                && !data
+                && client.option.is_some_and(|open| open.length == 0),
+        }));
+        if left {
+            for index in 0..self.sent.len() {
+                self.sent.mark(index, LOST, 0);
+            }
+            self.count(Counter::FastOpenActiveFail);
+            return true;
+        }
+        if data {
+            self.syn_data = true;
+            self.count(Counter::FastOpenActive);
+            // SYN and data were one segment.
+            if self.delivery.count.wrapping_sub(delivered) > 1 {
+                self.delivery.count = self.delivery.count.wrapping_sub(1);
+            }
+        }
+        false
     }
 
     /// Takes the peer's sequence number and its options.

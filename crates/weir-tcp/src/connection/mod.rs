@@ -5,6 +5,7 @@ mod ack;
 pub mod info;
 mod input;
 mod output;
+mod past;
 mod receive;
 mod recovery;
 mod sack;
@@ -18,6 +19,8 @@ use crate::config::Config;
 use crate::congestion::{Congestion, INFINITE, Window};
 use crate::early::Early;
 use crate::error;
+use crate::fast_open::{Client, Learned};
+use crate::options::FastOpen;
 pub use crate::phase::Phase;
 use crate::rtt::Rtt;
 use crate::sent::Queue;
@@ -161,6 +164,10 @@ counters! {
     FromZeroWindow,
     /// `TcpExt: TCPZeroWindowDrop`
     ZeroWindowDrop,
+    /// `TcpExt: TCPFastOpenActive`
+    FastOpenActive,
+    /// `TcpExt: TCPFastOpenActiveFail`
+    FastOpenActiveFail,
     /// `TcpExt: TCPAbortOnClose`
     AbortOnClose,
     /// `TcpExt: TCPHystartTrainDetect` and `TCPHystartDelayDetect` together
@@ -299,6 +306,8 @@ pub struct Opening {
     pub isn: u32,
     /// What is added to timestamps, in ms.
     pub timestamp_offset: u32,
+    /// Data may be sent in the SYN, or a cookie be asked for.
+    pub fast_open: Option<Client>,
 }
 
 /// One end of a connection.
@@ -398,6 +407,18 @@ pub struct Connection {
     pub(crate) ts_echo: u32,
     pub(crate) last_oow: u64,
 
+    // Fast Open.
+    pub(crate) fast_open: Option<Box<Client>>,
+    pub(crate) learned: Option<Box<Learned>>,
+    /// The data of the SYN were acknowledged, or taken.
+    pub(crate) syn_data: bool,
+    /// The passive end of Fast Open: data flow before the handshake is complete.
+    pub(crate) passive: bool,
+    pub(crate) deferred: bool,
+    pub(crate) ended_well: bool,
+    /// The cookie in the first SYN-ACK.
+    pub(crate) syn_ack_cookie: Option<FastOpen>,
+
     // Times and timers.
     pub(crate) last_sent: u64,
     pub(crate) last_ack: u64,
@@ -431,6 +452,7 @@ impl Connection {
             path,
             isn,
             timestamp_offset,
+            fast_open,
         } = opening;
         let mut advmss = path.mss();
         if settings.max_segment != 0 {
@@ -540,6 +562,13 @@ impl Connection {
             ts_recent_at: 0,
             ts_echo: 0,
             last_oow: 0,
+            fast_open: fast_open.map(Box::new),
+            learned: None,
+            syn_data: false,
+            passive: false,
+            deferred: false,
+            ended_well: false,
+            syn_ack_cookie: None,
             last_sent: now,
             last_ack: now,
             timer: Timer::None,
@@ -564,6 +593,59 @@ impl Connection {
         connection.initialize_rcv_mss();
         connection.pending |= pending::SYN;
         connection
+    }
+
+    /// How many bytes a SYN of Fast Open has room for; 0 if it carries none.
+    pub fn syn_room(&self) -> usize {
+        match self.sent.is_empty() {
+            true => self.syn_space(),
+            false => 0,
+        }
+    }
+
+    pub(crate) fn syn_space(&self) -> usize {
+        let Some(client) = &self.fast_open else {
+            return 0;
+        };
+        if self.state != State::SynSent || !client.carries_data() {
+            return 0;
+        }
+        let headers = u32::from(self.path.ip_header) + 20;
+        let mut mss = self
+            .path
+            .mtu
+            .saturating_sub(headers)
+            .min(self.mss_clamp.into());
+        if client.mss != 0 {
+            mss = mss.min(client.mss.into());
+        }
+        // The longest options are left free, lest middleboxes drop the SYN for those they add.
+        mss.saturating_sub(40) as usize
+    }
+
+    /// The SYN waits for data (`TCP_FASTOPEN_CONNECT`): they are sent in it.
+    pub fn defer(&mut self) {
+        self.deferred = self.state == State::SynSent;
+    }
+
+    /// The SYN waits no longer.
+    pub fn undefer(&mut self) {
+        self.deferred = false;
+    }
+
+    /// Whether the SYN waits for data.
+    pub fn is_deferred(&self) -> bool {
+        self.deferred && self.state == State::SynSent
+    }
+
+    /// Whether the connection was made from the data of a SYN, and its handshake is not complete.
+    pub fn is_early(&self) -> bool {
+        self.passive && self.state != State::Closed
+    }
+
+    /// Takes what the SYN-ACK told about Fast Open.
+    pub fn take_learned(&mut self) -> Option<Learned> {
+        self.learned.take().map(|learned| *learned)
     }
 
     /// The state.
@@ -604,6 +686,9 @@ impl Connection {
     /// Changes options of the socket.
     pub fn set(&mut self, now: u64, settings: Settings) {
         let old = std::mem::replace(&mut self.settings, settings);
+        if old.signed != self.settings.signed {
+            self.sync_mss();
+        }
         if old.cork && !self.settings.cork || !old.nodelay && self.settings.nodelay {
             self.pending |= pending::PUSH;
         }
@@ -839,6 +924,7 @@ impl Connection {
     /// Enters TIME_WAIT.
     pub(crate) fn time_wait(&mut self, now: u64) {
         self.state = State::TimeWait;
+        self.ended_well = true;
         self.shut_send = true;
         self.send.clear();
         self.base = self.nxt;

@@ -4,7 +4,7 @@
 use super::{AckState, Connection, Counter, NEVER, Phase, State, Timer, ecn, pending};
 use crate::congestion::Congestion;
 use crate::header::{ACK, CWR, ECE, FIN, Header, Output, PSH, RST, SYN, Segment};
-use crate::options::Options;
+use crate::options::{LONGEST, MD5, Options};
 use crate::sent::{EVER_RETRANS, LOST, RETRANS, SACKED, SYN as SENT_SYN, Sent};
 use crate::seq::{after, before, later};
 
@@ -47,6 +47,9 @@ impl Piece {
 impl Connection {
     /// Sends what may be sent at the time `now`.
     pub fn poll(&mut self, now: u64, output: &mut impl Output) {
+        if self.is_deferred() {
+            return;
+        }
         let work = self.pending;
         match self.state {
             State::Closed => {
@@ -69,7 +72,7 @@ impl Connection {
             self.pending &= !(pending::SYN | pending::ACK);
             self.send_syn(now, output);
         }
-        if matches!(self.state, State::SynSent | State::SynReceived) {
+        if self.state == State::SynSent || self.state == State::SynReceived && !self.passive {
             if work & pending::HEAD != 0 {
                 self.pending &= !pending::HEAD;
                 self.resend(now, output, 0);
@@ -124,6 +127,9 @@ impl Connection {
         if self.timestamps_ok {
             mss = mss.saturating_sub(12);
         }
+        if self.settings.signed {
+            mss = mss.saturating_sub(MD5 as u32);
+        }
         let limit = if self.max_wnd > 536 {
             self.max_wnd >> 1
         } else {
@@ -147,13 +153,15 @@ impl Connection {
 
     /// The options of a segment of an established connection.
     fn options(&self, now: u64) -> Options {
-        let mut options = Options::default();
-        let mut room = 4;
+        let mut options = Options {
+            md5: self.signature(),
+            ..Options::default()
+        };
         if self.timestamps_ok {
             options.timestamps = Some((self.timestamp(now), self.ts_recent));
-            room = 3;
         }
-        if let Some(block) = self.dsack {
+        let room = self.block_room();
+        if let Some(block) = self.dsack.filter(|_| room > 0) {
             options.sack[0] = block;
             options.sack_count = 1;
         }
@@ -163,6 +171,21 @@ impl Connection {
             early.blocks(&mut options, room);
         }
         options
+    }
+
+    /// Room for the signature, if segments are signed.
+    fn signature(&self) -> Option<[u8; 16]> {
+        self.settings.signed.then_some([0; 16])
+    }
+
+    /// How many SACK blocks fit beside the other options.
+    fn block_room(&self) -> usize {
+        match (self.settings.signed, self.timestamps_ok) {
+            (false, false) => 4,
+            (false, true) => 3,
+            (true, false) => 2,
+            (true, true) => 0,
+        }
     }
 
     /// Fills in what all segments have, and sends one.
@@ -243,7 +266,10 @@ impl Connection {
     }
 
     fn send_reset(&mut self, now: u64, output: &mut impl Output) {
-        let mut options = Options::default();
+        let mut options = Options {
+            md5: self.signature(),
+            ..Options::default()
+        };
         if self.timestamps_ok {
             options.timestamps = Some((self.timestamp(now), self.ts_recent));
         }
@@ -265,7 +291,7 @@ impl Connection {
 
     /// The SYN, or the SYN-ACK of a simultaneous open.
     fn send_syn(&mut self, now: u64, output: &mut impl Output) {
-        let answer = self.state == State::SynReceived;
+        let answer = self.state != State::SynSent;
         if self.sent.is_empty() {
             let stamp = self.stamp(now);
             self.nxt = self.iss.wrapping_add(1);
@@ -286,14 +312,48 @@ impl Connection {
                 self.ecn |= ecn::OK;
             }
             self.rearm_retransmit(now);
+            self.add_syn_data(now);
         }
         self.emit_syn(now, output, answer, false);
     }
 
+    /// The data of a SYN of Fast Open are a packet of their own: if only the SYN is acknowledged, they are sent again
+    /// (`tcp_send_syn_data`).
+    fn add_syn_data(&mut self, now: u64) {
+        if self.state != State::SynSent || self.fast_open.is_none() {
+            return;
+        }
+        let room = self.syn_space();
+        let length = self.send.len().min(room as u32);
+        if length == 0 {
+            return;
+        }
+        let stamp = self.stamp(now);
+        let seq = self.nxt;
+        self.nxt = seq.wrapping_add(length);
+        self.sent.push(Sent {
+            seq,
+            end: self.nxt,
+            time: now,
+            delivered: stamp.delivered,
+            mss: self.mss_clamp.clamp(1, self.path.mss()),
+            flags: 0,
+            app_limited: false,
+            delivered_time: stamp.delivered_time,
+            first_time: stamp.first_time,
+        });
+        self.high_seq = self.nxt;
+        self.sml = self.nxt;
+        self.totals.bytes_sent += u64::from(length);
+        self.totals.data_segs_out = self.totals.data_segs_out.wrapping_add(1);
+    }
+
     fn emit_syn(&mut self, now: u64, output: &mut impl Output, answer: bool, again: bool) {
         let mut flags = SYN;
+        let mut data = 0;
         let mut options = Options {
             mss: Some(self.syn_mss()),
+            md5: self.signature(),
             ..Options::default()
         };
         if answer {
@@ -308,13 +368,22 @@ impl Connection {
             if self.ecn & ecn::OK != 0 {
                 flags |= ECE;
             }
-            self.pending &= !pending::ACK;
+            if !again {
+                options.fast_open = self.syn_ack_cookie.take();
+            }
+            self.ack_sent(1);
+            self.rcv_wup = self.rcv_nxt;
         } else {
             options.sack_permitted = self.config.sack;
             if self.config.window_scaling {
                 options.window_scale = Some(self.rcv_scale);
             }
-            if self.config.timestamps {
+            if let Some(client) = self.fast_open.as_ref().filter(|_| !again) {
+                options.fast_open = client.option;
+                data = self.nxt.wrapping_sub(self.iss.wrapping_add(1));
+            }
+            // With a signature there is no room for both.
+            if self.config.timestamps && !self.settings.signed {
                 options.timestamps = Some((self.timestamp(now), 0));
             }
             if self.ecn & ecn::OK != 0 {
@@ -325,6 +394,9 @@ impl Connection {
                 }
             }
         }
+        if options.length() > LONGEST {
+            options.fast_open = None;
+        }
         output.send(&Segment {
             header: Header {
                 seq: self.iss,
@@ -334,8 +406,8 @@ impl Connection {
                 options,
                 ..Header::default()
             },
-            data: [&[], &[]],
-            mss: self.mss,
+            data: self.send.slices(0, data),
+            mss: u16::MAX,
             ecn_capable: false,
         });
         self.totals.segs_out = self.totals.segs_out.wrapping_add(1);
@@ -459,6 +531,10 @@ impl Connection {
 
     /// The most data of one TSO-sized segment (`tcp_tso_autosize`).
     fn burst(&self, mss: u32) -> u32 {
+        // Each segment has a signature of its own.
+        if self.settings.signed {
+            return mss;
+        }
         let headers = u32::from(self.path.ip_header) + 60;
         let most = self.path.gso.min(65535).saturating_sub(headers);
         if most <= mss {
@@ -526,12 +602,15 @@ impl Connection {
         let blocks = match &self.early {
             Some(early) if self.sack_ok && early.has_data() => {
                 let mut options = Options::default();
-                early.blocks(&mut options, if self.timestamps_ok { 3 } else { 4 });
-                4 + 8 * u16::from(options.sack_count)
+                early.blocks(&mut options, self.block_room());
+                match options.sack_count {
+                    0 => 0,
+                    count => 4 + 8 * u16::from(count),
+                }
             }
             _ => 0,
         };
-        let dsack = if self.dsack.is_some() && blocks == 0 {
+        let dsack = if self.dsack.is_some() && blocks == 0 && self.block_room() > 0 {
             12
         } else {
             0
@@ -697,7 +776,7 @@ impl Connection {
         self.undo_retrans += entry.packets() as i32;
         self.sent.sent_again(index, now, stamp);
         if entry.is(SENT_SYN) {
-            let answer = self.state == State::SynReceived;
+            let answer = self.state != State::SynSent;
             self.emit_syn(now, output, answer, true);
             return;
         }

@@ -617,6 +617,7 @@ impl Connection {
     pub(crate) fn schedule_loss_probe(&mut self, now: u64, advancing: bool) -> bool {
         if !self.config.loss_probe
             || self.sent.packets == 0
+            || self.passive
             || !self.sack_ok
             || !matches!(self.phase, Phase::Open | Phase::Cwr)
         {

@@ -2,6 +2,7 @@
 //! What a socket's options set, and what the path to the peer is like.
 
 use crate::congestion::Algorithm;
+use crate::metrics::Metrics;
 
 /// The options of a socket that TCP follows. Times are in ns, sizes in bytes; nothing set means the namespace's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct Settings {
     pub congestion: Option<Algorithm>,
     /// `SO_MAX_PACING_RATE`: bytes per second; `u64::MAX` for none.
     pub max_pacing_rate: u64,
+    /// Segments have room for an MD5 signature (`TCP_MD5SIG`).
+    pub signed: bool,
 }
 
 impl Default for Settings {
@@ -62,6 +65,7 @@ impl Default for Settings {
             notsent_low: 0,
             congestion: None,
             max_pacing_rate: u64::MAX,
+            signed: false,
         }
     }
 }
@@ -83,6 +87,8 @@ pub struct Path {
     pub ecn: bool,
     /// The device's qdisc paces flows (`fq`).
     pub paced: bool,
+    /// What earlier connections have learned.
+    pub metrics: Metrics,
 }
 
 impl Path {
@@ -96,6 +102,7 @@ impl Path {
             initial_cwnd: 0,
             ecn: false,
             paced: false,
+            metrics: Metrics::NONE,
         }
     }
 

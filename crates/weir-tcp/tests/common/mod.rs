@@ -154,6 +154,7 @@ pub fn opening(config: &Arc<Config>, settings: &Settings, path: Path, isn: u32) 
         path,
         isn,
         timestamp_offset: isn ^ 0x5555_5555,
+        fast_open: None,
     }
 }
 
