@@ -53,6 +53,8 @@ places! {
     Ipv6Local = "ipv6-local";
     /// IPv6 output.
     Ipv6Out = "ipv6-out";
+    /// MPLS forwarding.
+    Mpls = "mpls";
     /// Neighbour resolution.
     Neighbour = "neighbour";
     /// Filters of the clsact qdisc's egress side.

@@ -18,9 +18,10 @@
 //! | 6 | sequence of ethtool notifications | VXLAN | |
 //! | 7 | listeners of rules | SNMP counters | |
 //! | 8 | listeners of nexthop objects | protocols above IP | |
-//! | 9 | | tunnels by their ends | |
+//! | 9 | listeners of labels | tunnels by their ends | |
 //! | 10 | | what is passed to sockets | |
 //! | 11 | | sockets | |
+//! | 12 | | MPLS | |
 #![allow(unsafe_code)] // the value behind a key has the key's type
 
 use std::any::Any;
@@ -30,7 +31,7 @@ use std::sync::atomic::AtomicBool;
 /// The places of a stack.
 pub type StackParts = Parts<12>;
 /// The places of a namespace.
-pub type NamespaceParts = Parts<12>;
+pub type NamespaceParts = Parts<13>;
 /// The places of a device.
 pub type DeviceParts = Parts<5>;
 

@@ -19,6 +19,7 @@ pub mod ipv6;
 pub mod l3mdev;
 pub mod listen;
 pub mod mib;
+pub mod mpls;
 pub mod neigh;
 pub mod protocols;
 mod segments;

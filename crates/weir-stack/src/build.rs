@@ -6,7 +6,7 @@ use crate::genl::ethtool;
 use crate::layers::{Layers, LinkRequests, Path};
 use crate::link::{self, bond, bridge, ipvlan, macvlan, netdevsim, tunnel, vrf, vxlan};
 use crate::stack::{Config, Stack};
-use crate::{fib, ipv4, ipv6, mib, neigh, protocols, rtnl, settings, sockets, tc, udp};
+use crate::{fib, ipv4, ipv6, mib, mpls, neigh, protocols, rtnl, settings, sockets, tc, udp};
 
 /// The floors of a stack.
 pub static LAYERS: Layers = Layers {
@@ -23,11 +23,13 @@ pub static LAYERS: Layers = Layers {
     modules: &[
         &settings::MODULE,
         &fib::host::MODULE,
+        &fib::mpls::MODULE,
         &neigh::MODULE,
         &mib::MODULE,
         &ipv4::MODULE,
         &ipv6::MODULE,
         &ipv4::ARP_MODULE,
+        &mpls::MODULE,
         &udp::MODULE,
         &protocols::MODULE,
         &sockets::MODULE,

@@ -24,7 +24,7 @@ pub use weir_core::{
     notify, nsid, parts, random, raw, request, stack, stages, steer, taken, trace, wire,
 };
 pub use weir_inet::{
-    addresses, autojoin, defrag, fib, fragments, icmp_limit, ipv4, ipv6, listen, mib, neigh,
+    addresses, autojoin, defrag, fib, fragments, icmp_limit, ipv4, ipv6, listen, mib, mpls, neigh,
     protocols, settings, sockets, udp,
 };
 pub use weir_link as link;

@@ -109,6 +109,8 @@ scripts! {
     man_rule = "man-rule",
     man_vlan = "man-vlan",
     monitor = "monitor",
+    mpls = "mpls",
+    mpls_monitor = "mpls-monitor",
     mroute = "mroute",
     mtu = "mtu",
     neigh = "neigh",

@@ -120,6 +120,16 @@ fn routes_decide_how_packets_are_encapsulated() {
 }
 
 #[test]
+fn labels_decide_where_packets_go() {
+    same_as_linux("mpls", ("u0", "mplsouter.pcap"), "out0");
+}
+
+#[test]
+fn routes_decide_which_labels_packets_get() {
+    same_as_linux("mpls-encap", ("in0", "ipinner.pcap"), "out0");
+}
+
+#[test]
 fn packets_come_out_of_ip_tunnels() {
     same_as_linux("iptun-decap", ("u0", "ipouter.pcap"), "out0");
 }

@@ -14,6 +14,7 @@
 //! | [`lookup`] | route lookup for a packet's flow |
 //! | [`hop`] | a next hop |
 //! | [`encap`] | the encapsulation of packets that take a hop |
+//! | [`mpls`] | routes of MPLS labels |
 //! | [`object`] | a nexthop object as routes see it |
 //! | [`nexthop`] | the nexthop objects of a namespace |
 //! | [`resilient`] | the buckets of resilient groups |
@@ -35,6 +36,7 @@ pub mod hop;
 pub mod host;
 pub mod lookup;
 pub mod lpm;
+pub mod mpls;
 pub mod nexthop;
 pub mod object;
 pub mod resilient;

@@ -15,7 +15,7 @@ use super::route::{Hop, Output};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::fib::encap;
+use crate::fib::encap::{self, Encap};
 use crate::ipv4::WithIpv4;
 use crate::mib::Count;
 use crate::mib::Ip;
@@ -87,7 +87,7 @@ impl<'g> Groups<'g> {
     /// Adds a packet that fits the MTU.
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, hop: &Hop<'g>, mut packet: Packet) {
-        encap::attach(hop.encap, &mut packet);
+        encap::attach(hop.encap, hop.device, cx.guard, &mut packet);
         if self.packets.is_full() {
             self.flush(cx);
         }
@@ -191,7 +191,9 @@ pub fn push_fitting<'g>(
     packet: Packet,
     groups: &mut Groups<'g>,
 ) {
-    if packet.network_len() <= hop.mtu as usize {
+    // Labels go on packets of the wire.
+    let split = Encap::is_mpls(hop.encap) && packet.segments().is_some();
+    if packet.network_len() <= hop.mtu as usize && !split {
         return groups.push(cx, hop, packet);
     }
     if packet.segments().is_some() {

@@ -62,13 +62,20 @@ impl<'g> Hop<'g> {
             0 => device.mtu().min(0xffff),
             mtu => mtu,
         };
+        let encap = found.info.encap_of(found.hop);
+        let next_hop = match found.hop.gateway {
+            Some(gateway) => gateway,
+            // Labelled packets without a gateway go to everybody (`mpls_xmit`).
+            None if Encap::is_mpls(encap) => IpAddr::V4(Ipv4Addr::BROADCAST),
+            None => IpAddr::V4(dst),
+        };
         Some(Self {
             device,
-            next_hop: found.hop.gateway.unwrap_or(IpAddr::V4(dst)),
-            mtu,
+            next_hop,
+            mtu: mtu.saturating_sub(Encap::headroom(encap)),
             broadcast: found.info.kind() == rta::rtn::BROADCAST,
             via: found.hop.gateway.is_some().then_some(found.hop),
-            encap: found.info.encap_of(found.hop),
+            encap,
         })
     }
 }

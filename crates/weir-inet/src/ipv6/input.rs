@@ -33,6 +33,7 @@ use super::{local, select};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::fib::encap::Encap;
 use crate::fib::host::WithRoutes;
 use crate::fib::lookup::{Flow, HashPolicy, LookupFlags};
 use crate::l3mdev;
@@ -397,12 +398,13 @@ fn route<'g>(
         mtu if mtu != 0 && locked => mtu.max(MIN_MTU),
         _ => mtu_of(out),
     };
+    let encap = found.info.encap_of(found.hop);
     let way = Way::Forward(Hop {
         device: out,
         next_hop,
         gateway,
-        mtu,
-        encap: found.info.encap_of(found.hop),
+        mtu: mtu.saturating_sub(Encap::headroom(encap)),
+        encap,
     });
     if !multipath {
         *last = Some((flow, way));

@@ -168,10 +168,11 @@ pub(super) fn metric(info: &RouteInfo<Arc<Device>>, metric: u16) -> u32 {
 impl Route<'_> {
     /// Returns the path MTU in bytes (`ip6_mtu`).
     pub fn mtu(&self) -> u32 {
-        match metric(self.info, rta::ax::MTU) {
+        let mtu = match metric(self.info, rta::ax::MTU) {
             0 => mtu_of(self.device),
             mtu => mtu.max(MIN_MTU),
-        }
+        };
+        mtu.saturating_sub(Encap::headroom(self.encap))
     }
 
     /// Returns the default hop limit (`ip6_dst_hoplimit`).
@@ -293,7 +294,7 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
         let way = (route.named, device, route.next_hop);
         return fragment(cx, ns, way, route.encap, mtu, packet);
     }
-    encap::attach(route.encap, &mut packet);
+    encap::attach(route.encap, device, cx.guard, &mut packet);
     let batch = Batch::from(packet);
     count_multicast(cx, route.named, head.dst, &batch);
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
@@ -320,7 +321,7 @@ pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: P
         cx.mib6(route.named).ip(Ip::FragFails, 1);
         return cx.drop(device, Place::Ipv6Out, DropReason::PKT_TOO_BIG, packet);
     }
-    encap::attach(route.encap, &mut packet);
+    encap::attach(route.encap, device, cx.guard, &mut packet);
     let batch = Batch::from(packet);
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
 }
@@ -347,7 +348,7 @@ pub(super) fn fragment(
     let mut batch = Batch::new();
     for mut fragment in fragments {
         cx.stack.trace.copied(&mut fragment);
-        encap::attach(encap, &mut fragment);
+        encap::attach(encap, device, cx.guard, &mut fragment);
         if let Err(fragment) = batch.push(fragment) {
             let full = std::mem::replace(&mut batch, Batch::from(fragment));
             count_multicast(cx, named, dst, &full);

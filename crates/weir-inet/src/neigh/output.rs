@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use weir_packet::batch::BATCH;
-use weir_packet::header::ethernet::{ethernet, multicast_v4, multicast_v6};
+use weir_packet::header::ethernet::{ETH_P_MPLS_UC, ethernet, multicast_v4, multicast_v6};
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::bits::set_bits;
@@ -65,11 +65,7 @@ pub fn output(
 /// Sends packets on a device without a link-layer header: there is nobody to resolve.
 fn send_bare(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     for packet in batch.iter_mut() {
-        packet.protocol = match packet.data().first().map(|first| first >> 4) {
-            Some(4) => ETH_P_IP,
-            Some(6) => ETH_P_IPV6,
-            _ => packet.protocol,
-        };
+        packet.protocol = protocol_of(packet);
         packet.reset_mac();
         packet.set_network(0);
     }
@@ -332,14 +328,22 @@ pub fn with_header(
     None
 }
 
-/// Prepends the Ethernet header. Returns `false`, and unsets the MAC header, if there is no room.
+/// Returns the EtherType of a packet that begins with its network header.
 #[inline]
-fn prepend(packet: &mut Packet, to: Mac, from: Mac) -> bool {
-    let protocol = match packet.data().first().map(|first| first >> 4) {
+fn protocol_of(packet: &Packet) -> u16 {
+    match packet.data().first().map(|first| first >> 4) {
+        // The first bits of a label may be any.
+        _ if packet.protocol == ETH_P_MPLS_UC => ETH_P_MPLS_UC,
         Some(4) => ETH_P_IP,
         Some(6) => ETH_P_IPV6,
         _ => packet.protocol,
-    };
+    }
+}
+
+/// Prepends the Ethernet header. Returns `false`, and unsets the MAC header, if there is no room.
+#[inline]
+fn prepend(packet: &mut Packet, to: Mac, from: Mac) -> bool {
+    let protocol = protocol_of(packet);
     let Some(room) = packet.push(14) else {
         packet.unset_mac();
         return false;

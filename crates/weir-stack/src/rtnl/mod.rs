@@ -103,6 +103,13 @@ pub static MODULE: Module = Module {
         crate::fib::host::listen(parts, route::hear);
         crate::fib::host::listen_rules(parts, rule::hear);
         crate::fib::host::listen_nexthops(parts, nexthop::hear);
+        crate::fib::mpls::listen(
+            parts,
+            crate::fib::mpls::Listener {
+                route: route::mpls::hear,
+                input: netconf::hear_mpls,
+            },
+        );
         crate::neigh::listen(parts, neighbour::hear);
         crate::listen::listen(parts, &Listening);
     }),

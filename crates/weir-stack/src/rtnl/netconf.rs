@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Device settings that routing daemons watch: RTM_GETNETCONF, RTM_NEWNETCONF (`ip netconf`;
-//! `inet_netconf_*` of `net/ipv4/devinet.c`, `inet6_netconf_*` of `net/ipv6/addrconf.c`).
+//! `inet_netconf_*` of `net/ipv4/devinet.c`, `inet6_netconf_*` of `net/ipv6/addrconf.c`, `mpls_netconf_*` of
+//! `net/mpls/af_mpls.c`).
 //!
 //! The groups are notified of changes by sysctl, and of a family being enabled or disabled on a
-//! device.
+//! device. Those of MPLS hear of devices that come and go once the namespace has used MPLS.
 
 use std::sync::Arc;
 
@@ -11,7 +12,10 @@ use weir_netlink::{
     Error, Fixed, NetConfMsg, Policy, Rule, Strictness, Writer, af, errno, netconf, policy, rtm,
 };
 
+use weir_sync::rcu::Guard;
+
 use crate::device::Device;
+use crate::fib::mpls;
 use crate::listen::ConfEvent;
 use crate::namespace::Namespace;
 use crate::rtnl::{Collected, Ctl, Dump, Handler, announce};
@@ -151,6 +155,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     match ctl.message.family() {
         Some(af::INET) => get_of::<Ipv4Conf>(ctl),
         Some(af::INET6) => get_of::<Ipv6Conf>(ctl),
+        Some(af::MPLS) => get_mpls(ctl),
         _ => Err(Error::new(errno::EOPNOTSUPP)),
     }
 }
@@ -186,14 +191,74 @@ fn get_of<S: Told>(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     ctl.reply(rtm::NEWNETCONF, 0, |out| fill::<S>(out, &ns, &target, None))
 }
 
+/// Writes the setting of a device (`mpls_netconf_fill_devconf`).
+fn fill_mpls(out: &mut Writer, device: &Device, input: Option<i32>) {
+    out.fixed(&NetConfMsg { family: af::MPLS });
+    out.put_i32(netconf::IFINDEX, device.ifindex() as i32);
+    if let Some(input) = input {
+        out.put_i32(netconf::INPUT, input);
+    }
+}
+
+fn mpls_input(ns: &Namespace, guard: &Guard, device: &Device) -> Option<i32> {
+    Some(mpls::of(ns).map_or(0, |state| state.input(device.key, guard)))
+}
+
+/// Tells the listeners that a device has a setting of MPLS, another one, or none any more.
+pub(super) fn hear_mpls(ns: &Namespace, device: &Device, input: Option<i32>) {
+    let ty = match input {
+        Some(_) => rtm::NEWNETCONF,
+        None => rtm::DELNETCONF,
+    };
+    announce(ns, rtm::grp::MPLS_NETCONF, ty, |out| {
+        fill_mpls(out, device, input);
+    });
+}
+
+/// `mpls_netconf_get_devconf`
+fn get_mpls(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let request = ctl.message;
+    let invalid = |text| Err(Error::msg(errno::EINVAL, text));
+    if request.payload().len() < NetConfMsg::LEN {
+        return invalid("mpls: Invalid header for netconf get request");
+    }
+    let (_, attrs) = request.parse::<NetConfMsg>(&POLICY, ctl.get_strictness())?;
+    if ctl.strict && attrs.types().any(|ty| ty != netconf::IFINDEX) {
+        return invalid("mpls: Unsupported attribute in netconf get request");
+    }
+    let index = attrs.i32(netconf::IFINDEX)?;
+    let device = index.and_then(|index| ctl.ns.device(index as u32, ctl.guard));
+    let device = device.ok_or_else(|| Error::new(errno::EINVAL))?.clone();
+    let input = mpls_input(ctl.ns, ctl.guard, &device);
+    ctl.reply(rtm::NEWNETCONF, 0, |out| fill_mpls(out, &device, input))
+}
+
+/// `mpls_netconf_dump_devconf`
+fn dump_mpls(ctl: &Ctl<'_>) -> Box<dyn Dump> {
+    let devices = ctl.ns.all_devices();
+    Collected::boxed(devices, false, |ctl, device: &Arc<Device>, out| {
+        ctl.message(out, rtm::NEWNETCONF, |out| {
+            fill_mpls(out, device, mpls_input(ctl.ns, ctl.guard, device));
+        })
+    })
+}
+
 /// Dumps the settings (`inet_netconf_dump_devconf`, `inet6_netconf_dump_devconf`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let family = crate::rtnl::dumped_family(ctl);
+    let labels = ctl.message.family() == Some(af::MPLS);
     // The header of a dump of all families is just the first byte.
     if ctl.strict && ctl.message.payload().len().next_multiple_of(4) > 4 {
-        let name = if family == af::INET6 { "ipv6" } else { "ipv4" };
+        let name = match family {
+            _ if labels => "mpls",
+            af::INET6 => "ipv6",
+            _ => "ipv4",
+        };
         let text = format!("{name}: Invalid data after header in netconf dump request");
         return Err(Error::msg(errno::EINVAL, text));
+    }
+    if labels {
+        return Ok(dump_mpls(ctl));
     }
     let devices: Vec<Arc<Device>> = ctl.ns.all_devices();
     let mut items = Vec::new();

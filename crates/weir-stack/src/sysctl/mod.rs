@@ -2,6 +2,7 @@
 //! The sysctls of a namespace as files ([`tree`]). The values the data path obeys are in [`crate::settings`].
 
 mod fragments;
+mod mpls;
 mod netfilter;
 mod ports;
 pub mod tree;

@@ -18,7 +18,7 @@ use weir_netlink::errno;
 use weir_sync::order::{self, MutexGuard};
 
 use super::{Conf, Core, HasIp, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot, Target, WithSettings};
-use super::{fragments, netfilter, ports};
+use super::{fragments, mpls, netfilter, ports};
 use crate::device::Device;
 use crate::ipv6::WithIpv6;
 use crate::link::vrf;
@@ -161,6 +161,8 @@ enum Place {
     Netfilter(netfilter::File),
     /// A limit of fragments that wait.
     Fragments(fragments::File),
+    /// A setting of MPLS.
+    Mpls(mpls::File),
     /// `net.vrf.strict_mode`
     VrfStrict,
     /// `net.ipv6.conf.*.stable_secret`
@@ -213,6 +215,9 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
     }
     if let Some(file) = fragments::file(path) {
         return Some(Place::Fragments(file));
+    }
+    if let Some(file) = mpls::file(ns, path) {
+        return Some(Place::Mpls(file));
     }
     let parts: Vec<&str> = path.split('/').collect();
     let found = match parts[..] {
@@ -319,6 +324,7 @@ fn patterns() -> impl Iterator<Item = String> {
         .chain(FLUSH.map(str::to_owned))
         .chain(netfilter::paths())
         .chain(fragments::paths())
+        .chain(mpls::paths())
         .chain(conf4)
         .chain(conf6)
         .chain(core)
@@ -358,6 +364,9 @@ pub fn lookup(ns: &Namespace, path: &str) -> Option<Node> {
 
 fn is_directory(ns: &Namespace, path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    if let ["mpls", "conf", who] = parts[..] {
+        return mpls::device(ns, who).is_some();
+    }
     if let [family, "conf" | "neigh", who] = parts[..]
         && whose(ns, family, who).is_none()
     {
@@ -380,7 +389,12 @@ pub fn list(ns: &Namespace, path: &str) -> Option<Vec<String>> {
             continue;
         };
         let name = rest.split('/').next().unwrap_or(rest);
-        if name == "*" {
+        if parts.is_empty() && name == mpls::FOLDER && !mpls::is_used(ns) {
+            continue;
+        }
+        if name == "*" && parts.first() == Some(&"mpls") {
+            found.extend(ns.all_devices().iter().map(|device| device.name()));
+        } else if name == "*" {
             found.insert("default".to_owned());
             if parts.last() == Some(&"conf") {
                 found.insert("all".to_owned());
@@ -448,6 +462,7 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
         }
         Place::Netfilter(file) => netfilter::read(ns, file).to_string(),
         Place::Fragments(file) => fragments::read(ns, file).to_string(),
+        Place::Mpls(file) => mpls::read(ns, &file).to_string(),
         Place::StableSecret(whose) => {
             let secret = match &whose {
                 Whose::All => None,
@@ -551,6 +566,7 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
         }
         Place::Netfilter(file) => netfilter::write(stack, ns, file, number()?)?,
         Place::Fragments(file) => fragments::write(ns, file, text)?,
+        Place::Mpls(file) => mpls::write(stack, ns, &file, number()?)?,
         Place::Kept(_) if path == ports::RESERVED => {
             let value = ports::normalized(text).ok_or(errno::EINVAL)?;
             stored(ns, path).insert(path.to_owned(), value);

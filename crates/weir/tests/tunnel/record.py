@@ -139,6 +139,35 @@ def ipouters():
     return made
 
 
+def labelled(payload, *labels, to="020000000101", last=True):
+    """Returns a frame with labels: numbers, or tuples of number, TTL and traffic class."""
+    stack = b""
+    for place, label in enumerate(labels):
+        number, ttl, tc = (label + (64, 0)[len(label) - 1:]) if isinstance(label, tuple) else (label, 64, 0)
+        bottom = last and place == len(labels) - 1
+        stack += struct.pack("!I", number << 12 | tc << 9 | bottom << 8 | ttl)
+    return bytes.fromhex(to + "0200000002028847") + stack + payload
+
+
+def mplsouters():
+    inner = frames()
+    packets = [inner[name][14:] for name in ("ip4-udp", "ip4-tcp", "ip6-udp", "ip6-tcp-ect", "ip4-udp-ect")]
+    made = []
+    for packet in packets:
+        for label in (100, 101, 102, 103, 104, 105, 106, 107, 0, 2):
+            made += [labelled(packet, label), labelled(packet, (label, 9, 5), (500, 7))]
+            made += [labelled(packet, (label, ttl)) for ttl in (0, 1, 2)]
+        for below in range(16, 24):
+            made += [labelled(packet, 105, below), labelled(packet, 105, 7, below), labelled(packet, 105, 500, 501, 502, below)]
+    udp = packets[0]
+    made += [labelled(udp, 999), labelled(udp, 1001), labelled(udp, 3), labelled(udp, 15), labelled(udp, 16)]
+    made += [labelled(udp, 100, to="020000000999"), labelled(udp, 100, to="ffffffffffff"), labelled(udp, 100, to="01005e000001")]
+    made += [labelled(b"", 100)[:16], labelled(b"", 100), labelled(b"", 102), labelled(udp[:11], 102), labelled(udp[:12], 102)]
+    made += [labelled(bytes(40), 102), labelled(udp, 102, last=False), labelled(udp, 100, last=False)]
+    made += [labelled(udp + bytes(1500 - len(udp) - 4 * n), *[label] * n) for n in (1, 2) for label in (100, 101, 102, 107)]
+    return made
+
+
 def write(path, packets):
     with open(path, "wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
@@ -181,7 +210,7 @@ def main():
     text = open(script).read()
     inlet, kind = re.search(r"^# in: (\w+) (\w+)$", text, re.M).groups()
     outlet = re.search(r"^# out: (\w+)$", text, re.M).group(1)
-    made = {"inner": inners, "outer": outers, "ipinner": inners, "ipouter": ipouters}[kind]()
+    made = {"inner": inners, "outer": outers, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters}[kind]()
     write(f"{HERE}/{kind}.pcap", made)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["sh", script], check=True)
@@ -204,6 +233,8 @@ def main():
         send.send(frame)
         out += heard(sock, 0.02)
     out += heard(sock, 0.3)
+    if name.startswith("mpls"):
+        out = [frame for frame in out if frame[:2] != b"33"]
     if outlet == "u0":
         out = [frame for frame in out if is_datagram(frame)]
     write(f"{HERE}/{name}.pcap", out)

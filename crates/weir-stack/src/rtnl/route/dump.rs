@@ -5,46 +5,21 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use weir_netlink::{Error, RtMsg, Strictness, Writer, af, errno, rta, rtm};
+use weir_netlink::{Error, RtMsg, Writer, af, errno, rtm};
 
-use weir_sync::rcu::Guard;
-
-use super::{fill, parse};
+use super::fill;
+use super::filter::{Filter, strict_filter};
 use crate::device::Device;
 use crate::fib::host::WithRoutes;
-use crate::fib::route::Route;
 use crate::fib::table::{Cursor, Table};
 use crate::fib::{Address, Family};
 use crate::rtnl::{Ctl, Dump, DumpCtl};
 
-/// The filter of a dump request (`struct fib_dump_filter`).
-#[derive(Debug, Default, Clone, Copy)]
-struct Filter {
-    table: u32,
-    protocol: u8,
-    kind: u8,
-    oif: u32,
-    flags: u32,
-}
-
-impl Filter {
-    fn is_set(&self) -> bool {
-        self.table != 0 || self.protocol != 0 || self.kind != 0 || self.oif != 0 || self.flags != 0
-    }
-
-    fn takes<K>(&self, route: &Route<K, Arc<Device>>, guard: &Guard) -> bool {
-        let spec = &route.info.spec;
-        let by = |info: &crate::fib::route::RouteInfo<_>| {
-            info.paths(guard).iter().any(|hop| hop.oif == self.oif)
-        };
-        (self.kind == 0 || self.kind == spec.kind)
-            && (self.protocol == 0 || self.protocol == spec.protocol)
-            && (self.oif == 0 || by(&route.info) || route.siblings.iter().any(|info| by(info)))
-    }
-}
-
 /// Starts a dump of one family, or of both if the family is unspecified.
 pub fn start(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
+    if ctl.message.family() == Some(af::MPLS) {
+        return super::mpls::dump(ctl).or_else(|error| Ok(Box::new(Failed(Some(error)))));
+    }
     Ok(match prepare(ctl) {
         Ok(dump) => Box::new(dump),
         // Linux reports an invalid dump request at the end of the dump.
@@ -74,6 +49,7 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
     let mut dump = RouteDump {
         v4: Tables::default(),
         v6: Tables::default(),
+        labels: None,
         filter,
         filtered: ctl.strict && (filter.is_set() || family == af::INET6),
     };
@@ -86,47 +62,14 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
         let missing = "ipv4: FIB table does not exist";
         dump.v4 = Tables::of(&fib.v4, ctl, filter.table, family, missing)?;
     }
+    if ctl.message.family() == Some(af::UNSPEC) {
+        dump.labels = Some(super::mpls::dump(ctl)?);
+    }
     if family == af::INET6 || family == af::UNSPEC {
         let missing = "ipv6: FIB table does not exist";
         dump.v6 = Tables::of(&fib.v6, ctl, filter.table, family, missing)?;
     }
     Ok(dump)
-}
-
-/// Validates a strict dump request (`ip_valid_fib_dump_req`).
-fn strict_filter(ctl: &Ctl<'_>) -> Result<Filter, Error> {
-    let invalid = |text| Err(Error::msg(errno::EINVAL, text));
-    let message = ctl.message;
-    let Ok(header) = message.fixed::<RtMsg>() else {
-        return invalid("Invalid header for FIB dump request");
-    };
-    if header.dst_len != 0 || header.src_len != 0 || header.tos != 0 || header.scope != 0 {
-        return invalid("Invalid values in header for FIB dump request");
-    }
-    if header.flags & !(rtm::f::CLONED | rtm::f::PREFIX) != 0 {
-        return invalid("Invalid flags for FIB dump request");
-    }
-    let (header, attrs) = message.parse::<RtMsg>(&parse::POLICY4, Strictness::DeprecatedStrict)?;
-    let mut filter = Filter {
-        table: u32::from(header.table),
-        protocol: header.protocol,
-        kind: header.ty,
-        oif: 0,
-        flags: header.flags,
-    };
-    for ty in attrs.types() {
-        match ty {
-            rta::TABLE => filter.table = attrs.u32(ty)?.unwrap_or(0),
-            rta::OIF => {
-                filter.oif = attrs.u32(ty)?.unwrap_or(0);
-                if ctl.ns.device(filter.oif, ctl.guard).is_none() {
-                    return Err(Error::new(errno::ENODEV));
-                }
-            }
-            _ => return invalid("Unsupported attribute in dump request"),
-        }
-    }
-    Ok(filter)
 }
 
 /// The tables still to be dumped, and the position in the first one.
@@ -207,6 +150,8 @@ impl<K: Address> Tables<K> {
 struct RouteDump {
     v4: Tables<u32>,
     v6: Tables<u128>,
+    /// Those of labels follow.
+    labels: Option<Box<dyn Dump>>,
     filter: Filter,
     filtered: bool,
 }
@@ -220,6 +165,9 @@ impl RouteDump {
 impl Dump for RouteDump {
     fn fill(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
         let done = self.some(ctl, out, usize::MAX);
+        if let Some(labels) = self.labels.as_mut().filter(|_| done) {
+            return labels.fill(ctl, out);
+        }
         if !done && out.is_empty() {
             return Err(Error::new(errno::EMSGSIZE));
         }
@@ -228,6 +176,9 @@ impl Dump for RouteDump {
 
     fn fill_one(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
         let done = self.some(ctl, out, 1);
+        if let Some(labels) = self.labels.as_mut().filter(|_| done) {
+            return labels.fill_one(ctl, out);
+        }
         if !done && out.is_empty() {
             // There are more next hops than fit an attribute; retrying would never end.
             return Err(Error::new(errno::EMSGSIZE));

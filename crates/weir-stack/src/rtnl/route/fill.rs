@@ -252,16 +252,20 @@ pub fn put_gateway(out: &mut Writer, address: IpAddr, ipv6: bool) {
     }
 }
 
-/// Writes an encapsulation (`lwtunnel_fill_encap`, `ip_tun_fill_encap_info`).
+/// Writes an encapsulation (`lwtunnel_fill_encap`, `ip_tun_fill_encap_info`,
+/// `mpls_fill_encap_info`).
 pub fn encap(out: &mut Writer, encap: &Encap) {
-    let tunnel = &*encap.tunnel;
+    let (tunnel, id, flags) = match encap {
+        Encap::Mpls { labels, ttl } => return super::labels::fill_encap(out, labels, *ttl),
+        Encap::Tunnel { tunnel, id, flags } => (&**tunnel, *id, *flags),
+    };
     let nest = out.nest_noflag(rta::ENCAP);
-    out.put_64bit(encap_ip::ID, &encap.id.to_be_bytes(), encap_ip::PAD);
+    out.put_64bit(encap_ip::ID, &id.to_be_bytes(), encap_ip::PAD);
     out.put_ip(encap_ip::DST, tunnel.ends.dst());
     out.put_ip(encap_ip::SRC, tunnel.ends.src());
     out.put_u8(encap_ip::TOS, tunnel.tos);
     out.put_u8(encap_ip::TTL, tunnel.ttl);
-    out.put_be16(encap_ip::FLAGS, encap.flags);
+    out.put_be16(encap_ip::FLAGS, flags);
     out.end(nest);
     let ty = match tunnel.ends {
         Ends::V4(..) => kinds::IP,

@@ -40,6 +40,7 @@ pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     match ctl.message.family() {
         Some(af::INET) => get4(ctl),
         Some(af::INET6) => get6(ctl),
+        Some(af::MPLS) => super::mpls::get(ctl),
         // There are no multicast routes (`ipmr_rtm_getroute`).
         Some(af::IPMR) => Err(Error::new(errno::ENOENT)),
         _ => Err(Error::new(errno::EOPNOTSUPP)),

@@ -6,15 +6,19 @@
 //! |---|---|
 //! | `parse` | parsing of attributes |
 //! | `fill` | writing of attributes |
-//! | `dump` | dumps of tables, with the filters of a strict request |
+//! | `dump`, `filter` | dumps of tables, with the filters of a strict request |
 //! | `get` | `ip route get`: routes one packet |
+//! | [`mpls`], `labels` | routes of MPLS labels; stacks of labels, `encap mpls` |
 //!
-//! Not implemented, and rejected by name: realms, encapsulation other than `ip` and `ip6`, source-specific IPv6 routes.
+//! Not implemented, and rejected by name: realms, encapsulation other than `ip`, `ip6` and `mpls`, source-specific IPv6 routes.
 //! There is no multicast routing (its dumps are empty).
 
 mod dump;
 mod fill;
+mod filter;
 mod get;
+mod labels;
+pub mod mpls;
 mod parse;
 
 use std::sync::Arc;
@@ -146,6 +150,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             notify(ctl, &events);
             done
         }
+        Some(af::MPLS) => mpls::new(ctl),
         _ => Err(Error::new(errno::EOPNOTSUPP)),
     }
 }
@@ -168,6 +173,7 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             notify(ctl, &events);
             done
         }
+        Some(af::MPLS) => mpls::delete(ctl),
         _ => Err(Error::new(errno::EOPNOTSUPP)),
     }
 }

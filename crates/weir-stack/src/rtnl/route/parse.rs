@@ -355,13 +355,16 @@ fn encap(ty: Option<Attr<'_>>, attr: Option<Attr<'_>>) -> Result<Option<Arc<Enca
     let v6 = match ty {
         kinds::NONE if attr.is_none() => return Ok(None),
         kinds::NONE => return invalid("LWT encap type not specified"),
-        kinds::IP => false,
+        kinds::IP | kinds::MPLS => false,
         kinds::IP6 => true,
         ty if ty > kinds::MAX => return invalid("Unknown lwt encapsulation type"),
         // As a kernel without the kind.
         _ => return Err(Error::unsupported("lwt encapsulation type not supported")),
     };
     let Some(attr) = attr else { return Ok(None) };
+    if ty == kinds::MPLS {
+        return super::labels::parse_encap(&attr).map(|encap| Some(Arc::new(encap)));
+    }
     let inside = attr.parse(if v6 { &ENCAP6 } else { &ENCAP4 }, Strictness::Liberal)?;
     if let Some(options) = inside
         .get(encap_ip6::OPTS)
@@ -394,7 +397,7 @@ fn encap(ty: Option<Attr<'_>>, attr: Option<Attr<'_>>) -> Result<Option<Arc<Enca
     };
     let flags = inside.be16(encap_ip::FLAGS)?.unwrap_or(0) & !tunnel_flag::OPTIONS;
     let has = |flag| flags & flag != 0;
-    Ok(Some(Arc::new(Encap {
+    Ok(Some(Arc::new(Encap::Tunnel {
         tunnel: Arc::new(Tunnel {
             ends,
             options: None,
