@@ -101,6 +101,12 @@ fn nat() {
     same_as_linux("nat");
 }
 
+/// The same addresses and ports in several zones.
+#[test]
+fn zones() {
+    same_as_linux("zones");
+}
+
 /// Fragments that `ct` joins, and that leave with the lengths that they had.
 #[test]
 fn fragments() {

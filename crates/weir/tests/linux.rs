@@ -332,3 +332,11 @@ fn the_shape_of_every_message() {
 fn refusals_of_connection_tracking() {
     same_as_linux("nfnetlink");
 }
+
+/// Connections in zones, by `conntrack`.
+#[test]
+fn zones_of_connections() {
+    if has("conntrack", "conntrack") {
+        same_as_linux("zones");
+    }
+}

@@ -132,7 +132,7 @@ fn get(ctl: &mut Ctl<'_>, request: &Request<'_>) -> Started {
     let ty = nfnl::msg_type(nfnl::SUBSYS_CTNETLINK, nfnl::MSG_CT_NEW);
     // A message of this family has the flag even outside of a dump.
     ctl.reply(ty, nlm::F_MULTI, |w| {
-        wire::put_connection(w, &connection, epoch)
+        wire::put_connection(w, &connection, epoch, 2)
     })?;
     Ok(None)
 }
@@ -164,7 +164,7 @@ impl Dump for All {
         while let Some(connection) = table.next(self.from, now) {
             let passes = self.filter.as_ref();
             if passes.is_none_or(|filter| filter.passes(&connection)) {
-                if !ctl.message(out, ty, |w| wire::put_connection(w, &connection, epoch)) {
+                if !ctl.message(out, ty, |w| wire::put_connection(w, &connection, epoch, 1)) {
                     self.from = connection.handle.index;
                     return match out.is_empty() {
                         true => Err(Error::new(errno::EMSGSIZE)),

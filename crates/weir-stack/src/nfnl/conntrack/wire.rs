@@ -435,13 +435,14 @@ pub(super) fn put_labels(w: &mut Writer, connection: &Snapshot) {
     }
 }
 
-/// Describes a connection in an answer (`ctnetlink_fill_info`).
-pub(super) fn put_connection(w: &mut Writer, connection: &Snapshot, epoch: u64) {
+/// Describes a connection in an answer (`ctnetlink_fill_info`). `uses` is the number of references that Linux would
+/// report: the table's, and that of a request which looked the connection up.
+pub(super) fn put_connection(w: &mut Writer, connection: &Snapshot, epoch: u64, uses: u32) {
     put_identity(w, connection);
     w.put_be32(cta::STATUS, connection.status);
     w.put_be32(cta::MARK, connection.mark);
     w.put_be32(cta::ID, connection.id);
-    w.put_be32(cta::USE, 1);
+    w.put_be32(cta::USE, uses);
     if connection.status & ips::OFFLOAD == 0 {
         w.put_be32(cta::TIMEOUT, connection.timeout);
         put_protocol(w, connection, false);
