@@ -335,7 +335,7 @@ impl Bench {
                 Verdict::Ack => self.seen = request.ack(now).header,
                 Verdict::Complete => complete = self.listener.remove(&key),
                 Verdict::End => drop(self.listener.remove(&key)),
-                Verdict::Drop | Verdict::Reset => {}
+                Verdict::Drop | Verdict::Wait | Verdict::Reset => {}
             }
         } else if header.has(ACK) {
             let irs = header.seq.wrapping_sub(1);

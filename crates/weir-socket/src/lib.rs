@@ -26,6 +26,7 @@ mod connect;
 mod control;
 mod error;
 mod group;
+mod listed;
 mod options;
 mod outgoing;
 mod packet;
@@ -45,6 +46,7 @@ use weir_inet::sockets::{self, Arrived, Hooks, Report};
 use weir_netlink::errno;
 use weir_packet::Packet;
 
+pub use listed::listed;
 pub use socket::Socket;
 pub use tcp::metrics::{Entry as MetricsEntry, Metrics};
 

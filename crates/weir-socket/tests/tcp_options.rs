@@ -314,3 +314,71 @@ fn connections_leave_metrics_behind() {
             .is_some()
     );
 }
+
+/// `TCP_DEFER_ACCEPT`: a connection without data waits; it is listed as half-open, as one in TIME_WAIT is.
+#[test]
+fn half_open_and_waiting_connections_are_listed() {
+    let mut world = World::new();
+    let server = listener(&mut world, |world, open| {
+        world.set_int(open, SOL_TCP, 9, 5).unwrap();
+        assert_eq!(open.option(SOL_TCP, 9), Ok(7));
+    });
+    let client = socket(&mut world, 0);
+    let _ = world.connect(&client, &at("10.0.0.2", 80));
+    world.pass(1);
+    assert_eq!(client.socket.ready().0, Ready::OUT);
+    assert_eq!(accept(&mut world, &server).err(), Some(errno::EAGAIN));
+    assert_eq!(count(&world, 1, Ext::TCPDeferAcceptDrop), 1);
+    let listed = |world: &World, host: usize| {
+        let (ns, now) = (&world.hosts[host].ns, world.stack.clock.now());
+        weir_socket::listed(ns, now, &world.stack.domain.pin())
+    };
+    let half = listed(&world, 1);
+    assert_eq!(half.len(), 1);
+    assert_eq!(
+        (half[0].state, half[0].timer.0, half[0].local.1),
+        (3, 1, 80)
+    );
+    assert!(half[0].timer.1 > 900 && half[0].timer.1 <= 1000);
+    write(&mut world, &client, b"data").unwrap();
+    world.pass(1);
+    let other = accept(&mut world, &server).unwrap();
+    assert_eq!(read(&mut world, &other).unwrap(), b"data");
+    assert!(listed(&world, 1).is_empty());
+    // The one that closes first waits.
+    let port = world::port_of(&client.socket.local_address());
+    world.close(&client);
+    world.pass(50);
+    world.close(&other);
+    world.pass(50);
+    let rest = listed(&world, 0);
+    assert_eq!(rest.len(), 1);
+    assert_eq!(
+        (rest[0].state, rest[0].timer.0, rest[0].remote.1),
+        (6, 3, 80)
+    );
+    assert!(rest[0].timer.1 > 59_000 && rest[0].timer.1 <= 60_000);
+    // `tcp_tw_reuse` lets a new connection take its place, after a second.
+    let again = |world: &mut World| {
+        let client = socket(world, 0);
+        world.bind(&client, &at("10.0.0.1", port)).unwrap();
+        let result = world.connect(&client, &at("10.0.0.2", 80));
+        world.pass(1);
+        world.close(&client);
+        result
+    };
+    world.pass(1100);
+    assert_eq!(again(&mut world), Err(errno::EADDRNOTAVAIL));
+    world.sysctl(0, "ipv4/tcp_tw_reuse", "1");
+    assert_eq!(again(&mut world), Err(errno::EINPROGRESS));
+    assert!(listed(&world, 0).is_empty());
+}
+
+#[test]
+fn repair_is_refused() {
+    let mut world = World::new();
+    let open = socket(&mut world, 0);
+    assert_eq!(world.set_int(&open, SOL_TCP, 19, 1), Err(errno::EPERM));
+    assert_eq!(open.option(SOL_TCP, 19), Ok(0));
+    assert_eq!(world.set_int(&open, SOL_TCP, 20, 1), Err(errno::EPERM));
+}

@@ -92,6 +92,10 @@ pub struct Config {
     pub no_metrics_save: bool,
     /// `tcp_no_ssthresh_metrics_save`: they leave no threshold behind.
     pub no_ssthresh_metrics_save: bool,
+    /// `tcp_comp_sack_nr`: the most ACKs of early data that are saved in a row.
+    pub comp_sack_count: u32,
+    /// `tcp_comp_sack_delay_ns`: the longest delay of such an ACK, in ns.
+    pub comp_sack_delay: u64,
     /// `tcp_congestion_control`
     pub congestion: Algorithm,
     /// The first congestion window, in packets (`initcwnd` of the route).
@@ -149,6 +153,8 @@ impl Default for Config {
             fast_open: crate::fast_open::enable::CLIENT,
             no_metrics_save: false,
             no_ssthresh_metrics_save: true,
+            comp_sack_count: 44,
+            comp_sack_delay: MS,
             congestion: Algorithm::Cubic,
             initial_cwnd: 10,
             thin_linear_timeouts: false,

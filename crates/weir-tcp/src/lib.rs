@@ -25,7 +25,7 @@
 //! | congestion control | `congestion/` | RFC 5681, RFC 9438, draft-cardwell-iccrg-bbr-congestion-control-00 |
 //!
 //! Not implemented: urgent data (delivered in line),
-//! path-MTU probing, ACK compression, AccECN.
+//! path-MTU probing, AccECN.
 #![forbid(unsafe_code)]
 
 pub mod buffer;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::config::Config;
-use crate::request::Request;
+use crate::request::{Due, Request};
 
 /// The queues of a listener.
 #[derive(Debug, Clone)]
@@ -133,10 +133,11 @@ impl<K: Ord + Clone, C> Listener<K, C> {
         let mut due = u64::MAX;
         self.requests.retain(|key, request| {
             if request.deadline() <= now {
-                if !request.timeout(now) {
-                    return false;
+                match request.timeout(now) {
+                    Due::End => return false,
+                    Due::SynAck => resend(key, request),
+                    Due::Nothing => {}
                 }
-                resend(key, request);
             }
             due = due.min(request.deadline());
             true
@@ -184,6 +185,39 @@ mod tests {
         }
         assert_eq!(times, [1, 3, 7, 15, 31]);
         assert_eq!(listener.half_open(), 0);
+    }
+
+    #[test]
+    fn a_handshake_waits_for_data() {
+        use crate::header::ACK;
+        use crate::request::{Verdict, seconds_of, timeouts_of};
+        let seconds = [1, 2, 3, 4, 10, 1000].map(timeouts_of);
+        assert_eq!(seconds, [1, 2, 2, 3, 4, 15]);
+        assert_eq!([0, 1, 2, 3, 4].map(seconds_of), [0, 1, 3, 7, 15]);
+        let mut listener: Listener<u32, ()> = Listener::new(10);
+        let mut waiting = request(0);
+        waiting.defer(timeouts_of(5));
+        listener.insert(1, waiting);
+        let ack = Header {
+            seq: 1,
+            ack: 2,
+            flags: ACK,
+            ..Header::default()
+        };
+        let judge = |listener: &mut Listener<u32, ()>, data| {
+            let request = listener.request(&1).expect("a request");
+            request.segment(0, &Config::default(), &ack, data)
+        };
+        assert_eq!(judge(&mut listener, 0), Verdict::Wait);
+        assert_eq!(judge(&mut listener, 3), Verdict::Complete);
+        // The client is reminded once, at the end of the wait; then an ACK alone suffices.
+        let mut times = Vec::new();
+        for _ in 0..3 {
+            let at = listener.deadline().expect("a time-out");
+            listener.timeout(at, |_, _| times.push(at / SECOND));
+        }
+        assert_eq!(times, [7]);
+        assert_eq!(judge(&mut listener, 0), Verdict::Complete);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::header::{ACK, CWR, ECE, FIN, Header, RST, SYN, Segment};
 use crate::options::{FastOpen, LONGEST, Options};
 use crate::rtt::{RTO_INITIAL, RTO_MAX};
 use crate::seq::{after, before};
-use crate::time::MS;
+use crate::time::{MS, SECOND};
 
 /// A SYN that was answered, and whose ACK is awaited.
 #[derive(Debug, Clone)]
@@ -34,7 +34,11 @@ pub struct Request {
     signed: bool,
     /// The Fast Open option of the first SYN-ACK.
     fast_open: Option<FastOpen>,
-    /// How often the SYN-ACK was sent again.
+    /// The handshake waits for data until that many time-outs have passed (`TCP_DEFER_ACCEPT`).
+    defer: u8,
+    /// An ACK without data has come meanwhile.
+    acked: bool,
+    /// How often the SYN-ACK was due again.
     resent: u8,
     retries: u8,
     sent_at: u64,
@@ -53,10 +57,47 @@ pub enum Verdict {
     Ack,
     /// The handshake is complete: [`Request::accept`].
     Complete,
+    /// The ACK is remembered, and the handshake waits for data.
+    Wait,
     /// The request ends without an answer.
     End,
     /// The request ends, and the segment is answered with a reset.
     Reset,
+}
+
+/// What a time-out of a request means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// The SYN-ACK is sent again.
+    SynAck,
+    /// The request waits on.
+    Nothing,
+    /// The request has ended.
+    End,
+}
+
+/// How many time-outs of a SYN-ACK take `seconds` (`secs_to_retrans`).
+pub fn timeouts_of(seconds: u32) -> u8 {
+    if seconds == 0 {
+        return 0;
+    }
+    let (mut count, mut wait, mut sum) = (1, 1, 1);
+    while seconds > sum && count < u8::MAX {
+        count += 1;
+        wait = (wait * 2).min((RTO_MAX / SECOND) as u32);
+        sum += wait;
+    }
+    count
+}
+
+/// How many seconds so many time-outs take (`retrans_to_secs`).
+pub fn seconds_of(timeouts: u8) -> u32 {
+    let (mut wait, mut sum) = (1, 0);
+    for _ in 0..timeouts {
+        sum += wait;
+        wait = (wait * 2).min((RTO_MAX / SECOND) as u32);
+    }
+    sum
 }
 
 impl Request {
@@ -107,6 +148,8 @@ impl Request {
             ecn: wants_ecn && !syn.ecn_capable && (config.ecn != 0 || path.ecn),
             cookie: false,
             signed: settings.signed,
+            defer: 0,
+            acked: false,
             fast_open: None,
             resent: 0,
             retries: settings.syn_retries.unwrap_or(config.synack_retries),
@@ -363,6 +406,10 @@ impl Request {
         if flags & ACK == 0 {
             return Verdict::Drop;
         }
+        if self.resent < self.defer && end == first {
+            self.acked = true;
+            return Verdict::Wait;
+        }
         Verdict::Complete
     }
 
@@ -378,14 +425,25 @@ impl Request {
         (RTO_INITIAL << self.resent.min(20)).min(RTO_MAX)
     }
 
-    /// The SYN-ACK is due again. Returns whether it is sent; otherwise the request has ended.
-    pub fn timeout(&mut self, now: u64) -> bool {
-        if self.resent >= self.retries {
-            return false;
+    /// The handshake waits for data until `timeouts` have passed.
+    pub fn defer(&mut self, timeouts: u8) {
+        self.defer = timeouts;
+    }
+
+    /// The SYN-ACK is due again (`syn_ack_recalc`).
+    pub fn timeout(&mut self, now: u64) -> Due {
+        let waits = self.acked && self.resent < self.defer;
+        if self.resent >= self.retries && !waits {
+            return Due::End;
         }
+        // An ACK has come: the peer is reminded of it only at the end of the wait.
+        let resend = self.defer == 0 || !self.acked || self.resent >= self.defer - 1;
         self.resent += 1;
         self.due = now + self.wait();
-        true
+        match resend {
+            true => Due::SynAck,
+            false => Due::Nothing,
+        }
     }
 
     /// Makes the connection from the ACK that completes the handshake, and passes it that segment

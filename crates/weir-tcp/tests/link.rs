@@ -324,3 +324,87 @@ fn a_path_with_fair_queueing_paces() {
     assert_eq!(net.ends[0].open().unacknowledged(), 0);
     assert!(net.now > now);
 }
+
+/// A transfer over a link with 1% loss, reordering, duplication and 200 ms of round trip. The data are made and checked as
+/// they pass, so that they may be many.
+fn netem(bytes: u64, seed: u64) -> (u64, Net) {
+    let link = Link {
+        delay: 95 * MS,
+        jitter: 10 * MS,
+        loss: 10,
+        duplicate: 10,
+        mark: 0,
+        serialize: 12_000,
+    };
+    let mut net = Net::new(
+        Config::default(),
+        Settings::default(),
+        Path::ipv4(1500),
+        link,
+        seed,
+    );
+    net.establish();
+    let byte = |at: u64| (at ^ at >> 8 ^ at >> 17 ^ seed) as u8;
+    let (mut queued, mut got) = (0u64, 0u64);
+    let start = net.now;
+    let mut piece = Vec::new();
+    let mut read = Vec::new();
+    while got < bytes {
+        let room = net.ends[0].open().send_room() as u64;
+        let count = room.min(bytes - queued).min(1 << 16);
+        if count > 0 {
+            piece.clear();
+            piece.extend((queued..queued + count).map(byte));
+            queued += net.write(0, &piece) as u64;
+        }
+        read.clear();
+        net.read(1, &mut read);
+        for (n, value) in read.iter().enumerate() {
+            assert_eq!(
+                *value,
+                byte(got + n as u64),
+                "seed {seed}, byte {}",
+                got + n as u64
+            );
+        }
+        got += read.len() as u64;
+        assert!(
+            got == bytes || net.step(u64::MAX),
+            "seed {seed}: stuck at {got}"
+        );
+    }
+    (net.now - start, net)
+}
+
+#[test]
+fn netem_for_fifty_seeds() {
+    for seed in 1..=50 {
+        let (_, mut net) = netem(300_000, seed);
+        net.links = [Link::clean(100 * MS); 2];
+        close(&mut net);
+    }
+}
+
+/// 1 GB for each of 50 seeds: `cargo test --release -p weir-tcp --test link -- --ignored --nocapture`. `WEIR_NETEM_BYTES`
+/// and `WEIR_NETEM_SEEDS` (FIRST-LAST) choose others.
+#[test]
+#[ignore = "takes minutes"]
+fn netem_gigabytes() {
+    let number =
+        |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
+    let bytes: u64 = number("WEIR_NETEM_BYTES", "1000000000")
+        .parse()
+        .expect("a number");
+    let seeds = number("WEIR_NETEM_SEEDS", "1-50");
+    let (first, last) = seeds.split_once('-').expect("FIRST-LAST");
+    let seed = |text: &str| text.parse::<u64>().expect("a number");
+    for seed in seed(first)..=seed(last) {
+        let (time, mut net) = netem(bytes, seed);
+        let again = net.ends[0].open().retransmitted();
+        println!(
+            "seed {seed}: {bytes} bytes in {} s of the link's time, {again} packets sent again of {}",
+            time / SECOND,
+            net.sent[0]
+        );
+    }
+}

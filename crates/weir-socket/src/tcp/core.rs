@@ -45,8 +45,8 @@ pub struct Inner {
     pub options: Options,
     pub device: u32,
     pub settings: Settings,
-    /// `TCP_DEFER_ACCEPT`, in seconds.
-    pub defer_accept: i32,
+    /// `TCP_DEFER_ACCEPT`, in time-outs of a SYN-ACK.
+    pub defer_accept: u8,
     /// Fast Open.
     pub fast_open: FastOpening,
     /// `TCP_MD5SIG`
@@ -234,6 +234,7 @@ impl Core {
                     Arc::new(Waiting {
                         rest: Mutex::new(rest),
                         way: choice,
+                        v6: self.v6,
                         key: inner.keys.find(inner.tuple.remote).cloned(),
                     })
                 });

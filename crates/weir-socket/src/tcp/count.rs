@@ -41,6 +41,7 @@ fn place(counter: Counter) -> Place {
         Counter::ChallengeAck => Ext::TCPChallengeACK,
         Counter::SynChallenge => Ext::TCPSYNChallenge,
         Counter::AbortOnData => Ext::TCPAbortOnData,
+        Counter::AckCompressed => Ext::TCPAckCompressed,
         Counter::FastOpenActive => Ext::TCPFastOpenActive,
         Counter::FastOpenActiveFail => Ext::TCPFastOpenActiveFail,
         Counter::AbortOnClose => Ext::TCPAbortOnClose,

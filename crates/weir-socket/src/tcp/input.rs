@@ -194,6 +194,7 @@ impl Core {
         settings.signed = inner.keys.find(tuple.remote).is_some();
         let mut fast_open = inner.fast_open.clone();
         let mut early = None;
+        let defer = inner.defer_accept;
         let mut out = Outbox::new(tuple);
         let Kind::Listening(listener) = &mut inner.kind else {
             return false;
@@ -204,6 +205,7 @@ impl Core {
         if let Some(request) = listener.request(&tuple) {
             match request.segment(now, &config, header, data.len()) {
                 Verdict::Drop => {}
+                Verdict::Wait => cx.mib(&self.ns).ext.add(Ext::TCPDeferAcceptDrop, 1),
                 Verdict::SynAck => out.send(&request.syn_ack(now)),
                 Verdict::Ack => out.send(&request.ack(now)),
                 Verdict::End => drop(listener.remove(&tuple)),
@@ -273,6 +275,7 @@ impl Core {
                 let isn = arrival.isn.unwrap_or_else(|| connections.isn(now, &tuple));
                 let offset = connections.timestamp_offset(&tuple);
                 let mut request = Request::new(now, &config, &settings, &path, header, isn, offset);
+                request.defer(defer);
                 let verdict = match admission {
                     Admission::Queue => fast::judge(
                         cx,

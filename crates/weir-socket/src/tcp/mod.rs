@@ -5,13 +5,13 @@
 //! their listener. [`core`] joins a connection with its timer and its owner, [`input`] takes segments, [`send`] sends
 //! them.
 //!
-//! Not served: urgent data (they are read in line), `TCP_DEFER_ACCEPT` (kept, without
-//! effect).
+//! Not served: urgent data (they are read in line), `TCP_REPAIR` (EPERM).
 
 mod core;
 mod count;
 mod fast;
 mod input;
+mod listed;
 pub mod metrics;
 mod opening;
 mod options;
@@ -30,6 +30,7 @@ use weir_tcp::listener::Listener;
 use weir_tcp::{Connection, Opening, Settings, State};
 
 pub use input::{receive, report};
+pub use listed::{Listed, listed};
 pub use table::Connections;
 
 use self::core::{Core, Inner, Kind};
@@ -269,7 +270,7 @@ impl Tcp {
         let choice = send::Choice::of(&options, device);
         let source = Some(source).filter(|ip| !ip.is_unspecified());
         let (own, path) = choice.path(cx, ns, source, to.ip, (port, to.port))?;
-        let tuple = self.take_tuple(socket, cx, &core, own, &to, device)?;
+        let (tuple, after) = self.take_tuple(socket, cx, &core, own, &to, device)?;
         let connections = &tables(ns).tcp_connections;
         let config = connections.config(ns);
         let mut inner = core.lock();
@@ -284,7 +285,7 @@ impl Tcp {
             config,
             settings: inner.settings.clone(),
             path,
-            isn: connections.isn(cx.now, &tuple),
+            isn: after.unwrap_or_else(|| connections.isn(cx.now, &tuple)),
             timestamp_offset: connections.timestamp_offset(&tuple),
             fast_open,
         };
@@ -303,7 +304,8 @@ impl Tcp {
         }
     }
 
-    /// Gives a connection its addresses and ports, and enters it into the table (`inet_hash_connect`).
+    /// Gives a connection its addresses and ports, and enters it into the table (`inet_hash_connect`). Returns them, and
+    /// with which sequence number the connection begins if it takes the place of one in TIME_WAIT.
     fn take_tuple(
         &self,
         socket: &Socket,
@@ -312,7 +314,7 @@ impl Tcp {
         own: IpAddr,
         to: &Address,
         device: u32,
-    ) -> Result<Tuple, i32> {
+    ) -> Result<(Tuple, Option<u32>), i32> {
         let ns = socket.ns();
         let all = tables(ns);
         let mut state = socket.state();
@@ -346,7 +348,12 @@ impl Tcp {
             }
             tuple.port = state.local.port;
             if all.tcp_connections.insert(ns, tuple, core, cx.guard) {
-                return Ok(tuple);
+                return Ok((tuple, None));
+            }
+            if let Some(isn) = all.tcp_connections.take_waiting(ns, &tuple, cx)
+                && all.tcp_connections.insert(ns, tuple, core, cx.guard)
+            {
+                return Ok((tuple, Some(isn)));
             }
             if before.0.port != 0 {
                 break;

@@ -5,6 +5,7 @@
 
 use weir_netlink::errno;
 use weir_tcp::fast_open::Keys;
+use weir_tcp::request::{seconds_of, timeouts_of};
 use weir_tcp::time::{MS, SECOND};
 use weir_tcp::{Algorithm, Config, Info, State};
 
@@ -24,6 +25,10 @@ const WINDOW_CLAMP: i32 = 10;
 pub const INFO: i32 = 11;
 const QUICKACK: i32 = 12;
 const CONGESTION: i32 = 13;
+const REPAIR: i32 = 19;
+const REPAIR_QUEUE: i32 = 20;
+const QUEUE_SEQ: i32 = 21;
+const REPAIR_OPTIONS: i32 = 22;
 const MD5SIG: i32 = 14;
 const USER_TIMEOUT: i32 = 18;
 const FASTOPEN: i32 = 23;
@@ -83,6 +88,9 @@ pub fn set(inner: &mut Inner, v6: bool, name: i32, value: &[u8]) -> Result<(), i
     match name {
         FASTOPEN if val >= 0 && (idle || listening) => inner.fast_open.most = val as u32,
         FASTOPEN => return Err(errno::EINVAL),
+        // As for a program without CAP_NET_ADMIN.
+        REPAIR | REPAIR_QUEUE | QUEUE_SEQ => return Err(errno::EPERM),
+        REPAIR_OPTIONS => return Err(errno::EINVAL),
         FASTOPEN_CONNECT => {
             within(0, 1)?;
             if !idle {
@@ -129,7 +137,7 @@ pub fn set(inner: &mut Inner, v6: bool, name: i32, value: &[u8]) -> Result<(), i
                 val => Some(val as u64 * SECOND),
             };
         }
-        DEFER_ACCEPT => inner.defer_accept = val.max(0),
+        DEFER_ACCEPT => inner.defer_accept = timeouts_of(val.max(0) as u32),
         WINDOW_CLAMP => settings.window_clamp = val.max(0) as u32,
         QUICKACK => {
             if let Kind::Open(connection) = &mut inner.kind {
@@ -178,7 +186,7 @@ pub fn get(inner: &Inner, config: &Config, now: u64, name: i32) -> Result<Vec<u8
             Some(0) => of_int(-1),
             own => seconds(own, config.fin_timeout),
         },
-        DEFER_ACCEPT => of_int(inner.defer_accept),
+        DEFER_ACCEPT => of_int(seconds_of(inner.defer_accept) as i32),
         WINDOW_CLAMP => of_int(settings.window_clamp as i32),
         INFO => match (open, &inner.kind) {
             (Some(connection), _) => connection.info(now),
@@ -209,6 +217,7 @@ pub fn get(inner: &Inner, config: &Config, now: u64, name: i32) -> Result<Vec<u8
             .map_or_else(Vec::new, Vec::from),
         NOTSENT_LOWAT => of_int(settings.notsent_low as i32),
         FASTOPEN => of_int(inner.fast_open.most as i32),
+        REPAIR => of_int(0),
         FASTOPEN_CONNECT => of_int(inner.fast_open.connect.into()),
         FASTOPEN_NO_COOKIE => of_int(inner.fast_open.no_cookie.into()),
         FASTOPEN_KEY => inner

@@ -18,15 +18,18 @@ use weir_tcp::{Algorithm, Config, TimeWait};
 use super::core::Core;
 use super::metrics::Metrics;
 use super::tuple::Tuple;
+use crate::cpu::Cx;
 use crate::namespace::Namespace;
 
 /// A connection that is over, and whose addresses are not free yet.
 #[derive(Debug)]
 pub struct Waiting {
-    /// What answers old segments.
-    pub rest: Mutex<TimeWait, order::TcpConnection>,
+    /// What answers old segments. Nothing else is locked meanwhile.
+    pub rest: Mutex<TimeWait, order::Unranked>,
     /// `SO_MARK`, `IP_TOS` and so on of the connection.
     pub way: super::send::Choice,
+    /// The socket was of IPv6.
+    pub v6: bool,
     /// The key of its signatures.
     pub key: Option<Arc<super::signature::Key>>,
 }
@@ -102,12 +105,38 @@ impl Connections {
         }
     }
 
+    /// Frees the tuple of a connection in TIME_WAIT for a new one, where `tcp_tw_reuse` allows it (`tcp_twsk_unique`). Returns
+    /// the sequence number to begin with.
+    pub fn take_waiting(&self, ns: &Namespace, tuple: &Tuple, cx: &Cx<'_>) -> Option<u32> {
+        let Some(Holder::TimeWait(waiting)) = self.get(tuple, cx.guard) else {
+            return None;
+        };
+        let local = tuple.local.is_loopback() || tuple.remote.is_loopback();
+        let allowed = match self.config(ns).tw_reuse {
+            0 => false,
+            2 => local,
+            _ => true,
+        };
+        let isn = waiting.rest.lock().reuse(cx.now).filter(|_| allowed)?;
+        self.end_wait(tuple, &waiting, cx.guard);
+        Some(isn)
+    }
+
     /// Removes the rest of a connection, if it still has its tuple.
     pub fn end_wait(&self, tuple: &Tuple, waiting: &Arc<Waiting>, guard: &Guard) {
         let own =
             |holder: &Holder| matches!(holder, Holder::TimeWait(own) if Arc::ptr_eq(own, waiting));
         if self.table.remove_if(tuple, guard, own).is_some() {
             self.open.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Calls `each` with the rest of each connection in TIME_WAIT.
+    pub fn each_waiting(&self, guard: &Guard, mut each: impl FnMut(&Tuple, &Waiting)) {
+        for (tuple, holder) in self.table.iter(guard) {
+            if let Holder::TimeWait(waiting) = holder {
+                each(tuple, waiting);
+            }
         }
     }
 
@@ -199,6 +228,8 @@ fn set(config: &mut Config, name: &str, value: &str) {
         "fastopen" => config.fast_open = word,
         "no_metrics_save" => config.no_metrics_save = on,
         "no_ssthresh_metrics_save" => config.no_ssthresh_metrics_save = on,
+        "comp_sack_nr" => config.comp_sack_count = word,
+        "comp_sack_delay_ns" => config.comp_sack_delay = first.max(0) as u64,
         "ecn" => config.ecn = byte,
         "ecn_fallback" => config.ecn_fallback = on,
         "rmem" => config.rmem = triple(config.rmem, &mut numbers),

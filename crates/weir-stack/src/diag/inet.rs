@@ -14,6 +14,8 @@ use crate::socket::Socket;
 use crate::socket::shown::{Kind, Shown};
 
 const IPPROTO_TCP: u8 = 6;
+/// `TCP_SYN_RECV`
+const SYN_RECEIVED: u8 = 3;
 const IPPROTO_UDP: u8 = 17;
 const IPPROTO_RAW: u8 = 255;
 
@@ -99,9 +101,14 @@ pub fn start(ctl: &mut Ctl<'_>, dump: bool) -> Started {
             filter = Some(Filter::new(attribute.payload).map_err(Error::new)?);
         }
     }
+    let listed = match request.kind {
+        Kind::Tcp => crate::socket::listed(ctl.ns, ctl.stack.clock.now(), ctl.guard),
+        _ => Vec::new(),
+    };
     let shown: Vec<Shown> = crate::socket::all(ctl.ns)
         .iter()
         .map(|socket| socket.shown())
+        .chain(listed)
         .filter(|one| request.takes(one))
         .filter(|one| filter.as_ref().is_none_or(|filter| filter.takes(one)))
         .collect();
@@ -202,6 +209,13 @@ fn fill(out: &mut Writer, one: &Shown, ext: u8) {
         head.extend(word.to_ne_bytes());
     }
     out.raw(&head);
+    if one.kind == Kind::Tcp && one.tcp.is_none() {
+        // A half-open connection, or one in TIME_WAIT.
+        if one.state == SYN_RECEIVED {
+            out.put_u32(attr::MARK, one.mark);
+        }
+        return;
+    }
     let wants = |attr: u16| ext >> (attr - 1) & 1 == 1;
     out.put_u8(attr::SHUTDOWN, one.shutdown);
     if wants(attr::TOS) {

@@ -2,6 +2,7 @@
 //! One end of a connection (`struct tcp_sock`).
 
 mod ack;
+mod counter;
 pub mod info;
 mod input;
 mod output;
@@ -26,6 +27,7 @@ use crate::rtt::Rtt;
 use crate::sent::Queue;
 use crate::seq::{after, before, later};
 use crate::time::MS;
+pub use counter::{Counter, Counts};
 use settings::{Path, Settings};
 
 /// The states of RFC 9293, with Linux's numbers.
@@ -86,104 +88,6 @@ impl Events {
     /// Returns whether a bit is set.
     pub fn has(self, event: u8) -> bool {
         self.0 & event != 0
-    }
-}
-
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What happens to connections, by the names of `/proc/net/netstat`.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[repr(u8)]
-        pub enum Counter { $($(#[$doc])* $name,)* }
-
-        impl Counter {
-            /// All counters, in the order of their bits.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
-        }
-    };
-}
-
-counters! {
-    /// `Tcp: AttemptFails`
-    AttemptFails,
-    /// `Tcp: EstabResets`
-    EstabResets,
-    /// `TcpExt: PAWSEstab`
-    PawsEstab,
-    /// `TcpExt: DelayedACKs`
-    DelayedAcks,
-    /// `TcpExt: DelayedACKLost`
-    DelayedAckLost,
-    /// `TcpExt: TCPTimeouts`
-    Timeouts,
-    /// `TcpExt: TCPLossProbes`
-    LossProbes,
-    /// `TcpExt: TCPLossProbeRecovery`
-    LossProbeRecovery,
-    /// `TcpExt: TCPSackRecovery`
-    SackRecovery,
-    /// `TcpExt: TCPRenoRecovery`
-    RenoRecovery,
-    /// `TcpExt: TCPSACKReneging`
-    SackReneging,
-    /// `TcpExt: TCPSACKReorder`
-    SackReorder,
-    /// `TcpExt: TCPFullUndo`
-    FullUndo,
-    /// `TcpExt: TCPPartialUndo`
-    PartialUndo,
-    /// `TcpExt: TCPLossUndo`
-    LossUndo,
-    /// `TcpExt: TCPSpuriousRTOs`
-    SpuriousRtos,
-    /// `TcpExt: TCPDSACKOldSent`
-    DsackOldSent,
-    /// `TcpExt: TCPDSACKOfoSent`
-    DsackOfoSent,
-    /// `TcpExt: TCPDSACKRecv`
-    DsackReceived,
-    /// `TcpExt: TCPOFOQueue`
-    OfoQueue,
-    /// `TcpExt: TCPChallengeACK`
-    ChallengeAck,
-    /// `TcpExt: TCPSYNChallenge`
-    SynChallenge,
-    /// `TcpExt: TCPAbortOnData`
-    AbortOnData,
-    /// `TcpExt: TCPAbortOnTimeout`
-    AbortOnTimeout,
-    /// `TcpExt: TCPAbortOnLinger`
-    AbortOnLinger,
-    /// `TcpExt: TCPKeepAlive`
-    KeepAlive,
-    /// `TcpExt: TCPWinProbe`
-    WindowProbe,
-    /// `TcpExt: TCPToZeroWindowAdv`
-    ToZeroWindow,
-    /// `TcpExt: TCPFromZeroWindowAdv`
-    FromZeroWindow,
-    /// `TcpExt: TCPZeroWindowDrop`
-    ZeroWindowDrop,
-    /// `TcpExt: TCPFastOpenActive`
-    FastOpenActive,
-    /// `TcpExt: TCPFastOpenActiveFail`
-    FastOpenActiveFail,
-    /// `TcpExt: TCPAbortOnClose`
-    AbortOnClose,
-    /// `TcpExt: TCPHystartTrainDetect` and `TCPHystartDelayDetect` together
-    Hystart,
-    /// `TcpExt: TCPSackFailures` and `TCPLossFailures` together
-    RecoveryFailures,
-}
-
-/// Counters that rose since they were taken: a set of bits by [`Counter`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts(pub u64);
-
-impl Counts {
-    /// Returns whether a counter rose.
-    pub fn has(self, counter: Counter) -> bool {
-        self.0 & (1 << counter as u8) != 0
     }
 }
 
@@ -254,6 +158,12 @@ pub(crate) struct AckState {
     pub pingpong: bool,
     pub mss: u16,
     pub last_segment: u16,
+    /// ACKs of early data that were saved since the last ACK, and that were sent for the same hole.
+    pub saved: u32,
+    pub duplicates: u8,
+    pub hole: u32,
+    /// When the next of them is due, in ns; 0 for none.
+    pub saved_until: u64,
 }
 
 /// The auto-tuning of the receive buffer.
@@ -918,12 +828,14 @@ impl Connection {
         self.release_at = NEVER;
         self.pacing_at = 0;
         self.ack.deadline = NEVER;
+        self.ack.saved_until = 0;
         self.events |= Events::CLOSED;
     }
 
     /// Enters TIME_WAIT.
     pub(crate) fn time_wait(&mut self, now: u64) {
         self.state = State::TimeWait;
+        self.ack.saved_until = 0;
         self.ended_well = true;
         self.shut_send = true;
         self.send.clear();

@@ -255,8 +255,13 @@ impl Connection {
                 self.ack.ato = super::DELAY_MIN;
             }
         }
+        if self.ack.saved > 0 {
+            self.count(Counter::AckCompressed);
+        }
         self.ack = AckState {
             deadline: NEVER,
+            saved: 0,
+            saved_until: 0,
             ..self.ack
         };
     }

@@ -151,7 +151,39 @@ impl Connection {
                 None => {}
             }
         }
-        self.pending |= pending::ACK;
+        if !self.saves_ack(now) {
+            self.pending |= pending::ACK;
+        }
+    }
+
+    /// Whether the ACK of early data is saved: after three for the same hole, the next ones wait for a twentieth of a round
+    /// trip, and one stands for all (`__tcp_ack_snd_check`).
+    fn saves_ack(&mut self, now: u64) -> bool {
+        if !self.sack_ok
+            || self.ack.quick > 0 && !self.ack.pingpong
+            || self.dsack.is_some()
+            || self.ack.saved >= self.config.comp_sack_count
+        {
+            return false;
+        }
+        if self.ack.hole != self.rcv_nxt {
+            self.ack.hole = self.rcv_nxt;
+            self.ack.duplicates = 0;
+        }
+        if self.ack.duplicates < 3 {
+            self.ack.duplicates += 1;
+            return false;
+        }
+        self.ack.saved += 1;
+        if self.ack.saved_until == 0 {
+            let mut rtt8 = self.tuning.rtt8;
+            if self.rtt.srtt8 != 0 {
+                rtt8 = rtt8.min(self.rtt.srtt8);
+            }
+            let wait = (u64::from(rtt8) * (1000 >> 3) / 20).min(self.config.comp_sack_delay);
+            self.ack.saved_until = now.saturating_add(wait).max(1);
+        }
+        true
     }
 
     /// The peer has sent all (`tcp_fin`).

@@ -15,6 +15,9 @@ impl Connection {
             .min(self.ack.deadline)
             .min(self.keep_at)
             .min(self.release_at);
+        if self.ack.saved_until > 0 {
+            at = at.min(self.ack.saved_until);
+        }
         if self.pacing_at > 0
             && self.needs_pacing()
             && (self.nxt != self.write_seq() || self.sent.lost > self.sent.retrans)
@@ -28,6 +31,10 @@ impl Connection {
     pub fn timeout(&mut self, now: u64) {
         if self.ack.deadline <= now {
             self.delayed_ack();
+        }
+        if self.ack.saved_until > 0 && self.ack.saved_until <= now {
+            self.ack.saved_until = 0;
+            self.pending |= pending::ACK;
         }
         if self.timer_at <= now {
             let timer = self.timer;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_tcp::request::Verdict;
+use weir_tcp::request::{Due, Verdict};
 use weir_tcp::time::MS;
 use weir_tcp::{
     Answer, Config, Connection, Header, Opening, Path, Request, Segment, Settings, State,
@@ -242,7 +242,7 @@ impl Net {
             }
             End::Half(config, settings, path, request) => {
                 match request.segment(now, config, &header, data.len()) {
-                    Verdict::Drop => {}
+                    Verdict::Drop | Verdict::Wait => {}
                     Verdict::SynAck => reply = Some(Packet::of(&request.syn_ack(now))),
                     Verdict::Ack => reply = Some(Packet::of(&request.ack(now))),
                     Verdict::Reset => answer = Answer::Reset,
@@ -316,14 +316,16 @@ impl Net {
         let now = self.now;
         match &mut self.ends[end] {
             End::Open(connection) => connection.timeout(now),
-            End::Half(config, settings, path, request) => {
-                if request.timeout(now) {
+            End::Half(config, settings, path, request) => match request.timeout(now) {
+                Due::SynAck => {
                     let packet = Packet::of(&request.syn_ack(now));
                     self.transmit(end, packet);
-                } else {
+                }
+                Due::Nothing => {}
+                Due::End => {
                     self.ends[end] = End::Listening(config.clone(), settings.clone(), *path);
                 }
-            }
+            },
             End::Listening(..) => {}
         }
         self.flush(end);

@@ -14,6 +14,8 @@ use weir_stack::socket::shown::{Kind, Shown};
 use weir_stack::{Namespace, Stack};
 
 const AF_INET6: i32 = 10;
+/// `TCP_TIME_WAIT`
+const TIME_WAIT: u8 = 6;
 
 /// The text behind the addresses in the headers of all tables.
 const REST: &str = "st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
@@ -121,26 +123,38 @@ pub fn raw6(_: &Stack, ns: &Arc<Namespace>) -> String {
     datagrams(ns, Kind::Raw, true, (&head_v6(REFS), 0), 5)
 }
 
-fn streams(ns: &Namespace, ipv6: bool, (head, width): (&str, usize)) -> String {
+fn streams(stack: &Stack, ns: &Namespace, ipv6: bool, (head, width): (&str, usize)) -> String {
     let mut text = format!("{head:width$}\n");
-    for (slot, one) in of(ns, Kind::Tcp, ipv6).into_iter().enumerate() {
+    let now = stack.clock.now();
+    let mut all = of(ns, Kind::Tcp, ipv6);
+    let listed = weir_stack::socket::listed(ns, now, &stack.domain.pin());
+    all.extend(
+        listed
+            .into_iter()
+            .filter(|one| (one.family == AF_INET6) == ipv6),
+    );
+    for (slot, one) in all.into_iter().enumerate() {
         let mut line = String::new();
         // The first column counts the lines.
         columns(&mut line, (slot, 4), &one, one.remote);
-        let _ = write!(line, " 1 {:016x} 100 0 0 10 0", 0);
+        let _ = match (&one.tcp, one.state) {
+            (None, TIME_WAIT) => write!(line, " 3 {:016x}", 0),
+            (None, _) => write!(line, " 0 {:016x}", 0),
+            _ => write!(line, " 1 {:016x} 100 0 0 10 0", 0),
+        };
         let _ = writeln!(text, "{line:width$}");
     }
     text
 }
 
 /// `/proc/net/tcp`
-pub fn tcp(_: &Stack, ns: &Arc<Namespace>) -> String {
-    streams(ns, false, (&head_v4("  ", ""), 149))
+pub fn tcp(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    streams(stack, ns, false, (&head_v4("  ", ""), 149))
 }
 
 /// `/proc/net/tcp6`
-pub fn tcp6(_: &Stack, ns: &Arc<Namespace>) -> String {
-    streams(ns, true, (&head_v6(""), 0))
+pub fn tcp6(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    streams(stack, ns, true, (&head_v6(""), 0))
 }
 
 /// `/proc/net/packet`
