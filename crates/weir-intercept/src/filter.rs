@@ -146,6 +146,12 @@ const RULES: &[Rule] = &[
     // them slows it down.
     (If::Always, libc::SYS_sendmsg, &[TRAFFIC], Notify),
     (If::NoHostNetwork, libc::SYS_sendmsg, &[HIGH], Notify),
+    (
+        If::NoHostNetwork,
+        libc::SYS_sendmsg,
+        &[AnyOf(2, libc::MSG_FASTOPEN as u32)],
+        Notify,
+    ),
     (If::Always, libc::SYS_recvmsg, &[TRAFFIC], Notify),
     (If::NoHostNetwork, libc::SYS_recvmsg, &[HIGH], Notify),
     (
@@ -370,6 +376,13 @@ const RULES: &[Rule] = &[
     (If::NoHostNetwork, libc::SYS_recvfrom, &[HIGH], Notify),
     (If::Always, libc::SYS_sendto, &[TRAFFIC], Notify),
     (If::NoHostNetwork, libc::SYS_sendto, &[HIGH], Notify),
+    // A stream that opens with data.
+    (
+        If::NoHostNetwork,
+        libc::SYS_sendto,
+        &[AnyOf(3, libc::MSG_FASTOPEN as u32)],
+        Notify,
+    ),
     (
         If::NoHostNetwork,
         libc::SYS_ioctl,

@@ -173,6 +173,51 @@ kill $server"#;
     }
 }
 
+/// Fast Open: the second connection of a program sends its data in the SYN, by `MSG_FASTOPEN` and by
+/// `TCP_FASTOPEN_CONNECT`, and metrics are left for `ip tcp_metrics`.
+#[test]
+fn streams_open_fast() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"b sysctl -qw net.ipv4.tcp_fastopen=3
+cd "$(mktemp -d)"; trap 'rm -r "$PWD"' EXIT
+cat > server.py <<'PY'
+import socket
+s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5)
+s.bind(("10.0.1.2", 80)); s.listen()
+while True:
+    c = s.accept()[0]; c.sendall(c.recv(4096).upper()); c.close()
+PY
+cat > client.py <<'PY'
+import socket
+def syn_data(s): return s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)[5] >> 5 & 1
+for n in range(3):
+    s = socket.socket()
+    print(s.sendto(b"data%d" % n, socket.MSG_FASTOPEN, ("10.0.1.2", 80)), s.recv(9), syn_data(s)); s.close()
+s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, 30, 1); s.connect(("10.0.1.2", 80))
+print(s.send(b"later"), s.recv(9), syn_data(s)); s.close()
+s = socket.socket(); s.setblocking(False)
+print(s.sendto(b"nonblocking", socket.MSG_FASTOPEN, ("10.0.1.2", 80)))
+PY
+b python3 server.py & server=$!; ready 80
+a python3 client.py
+a ip tcp_metrics show 10.0.1.2 | grep -o 'fo_mss [0-9]*'
+a ip tcp_metrics flush; a ip tcp_metrics show
+kill $server"#;
+    let expected = "5 b'DATA0' 0
+5 b'DATA1' 1
+5 b'DATA2' 1
+5 b'LATER' 1
+11
+fo_mss 1460
+";
+    for user in users() {
+        assert_eq!(virtually(*user, script), expected);
+        assert_eq!(really(*user, script), expected);
+    }
+}
+
 /// Prints what the calls of TCP sockets do, over IPv4 and IPv6: the handshake, data both ways, half-close, refusal, reset,
 /// `accept` and `connect` without blocking, names, many connections at once.
 const STREAMS: &str = r#"

@@ -138,7 +138,7 @@ impl Supervisor {
             let call = parked.call;
             if self.listener.is_waiting(&call) {
                 let answer = match parked.waiting {
-                    Waiting::Connect(connecting) => self.connected(connecting),
+                    Waiting::Connect(connecting) => self.connected(&call, connecting),
                     Waiting::Datagram | Waiting::Accept => self.handle(&call),
                 };
                 self.keep_deadline(&call, parked.deadline);
@@ -157,7 +157,7 @@ impl Supervisor {
             let connecting = self.calls.connecting.remove(&call.id);
             if self.listener.is_waiting(&call) {
                 let answer = match connecting {
-                    Some(connecting) => self.connected(connecting),
+                    Some(connecting) => self.connected(&call, connecting),
                     None => self.handle(&call),
                 };
                 self.listener.answer(&call, answer);

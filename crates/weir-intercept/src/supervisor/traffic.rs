@@ -66,6 +66,7 @@ impl Supervisor {
         let Some((id, protocol)) = self.netlink(call).map(|s| (s.id, s.protocol)) else {
             return match self.inet_of(call) {
                 Some(socket) if !socket.is_stream() => self.send_datagram(call, socket),
+                Some(socket) => self.send_fast(call, socket),
                 _ => Ok(Answer::Continue),
             };
         };

@@ -4,6 +4,7 @@
 //! `poll` may not say that a stream is writable before its handshake is over. The supervisor therefore fills the client's
 //! send buffer, and the stack takes the filling out at the end of the handshake. A listening socket is readable exactly
 //! while a connection waits: the stack writes one byte for each, which `accept` takes out again.
+use super::super::message::Place;
 use super::super::parked::Waiting;
 use super::{Handled, InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall, SocketId};
@@ -16,7 +17,16 @@ const FILLING: usize = 16 << 10;
 
 /// A stream whose caller waits for the end of the handshake.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Connecting(SocketId);
+pub(in super::super) struct Connecting(SocketId, After);
+
+/// What follows a handshake that somebody waited for.
+#[derive(Clone, Copy, Debug)]
+enum After {
+    /// The call returns this number.
+    Return(i64),
+    /// The call is served again.
+    Again,
+}
 
 impl Supervisor {
     /// Serves `connect` of a stream.
@@ -42,12 +52,24 @@ impl Supervisor {
                 if sys::is_nonblocking(file.as_fd()) {
                     return Err(Errno(libc::EALREADY));
                 }
-                return self.park(call, file, Waiting::Connect(Connecting(socket.id)));
+                let connecting = Connecting(socket.id, After::Return(0));
+                return self.park(call, file, Waiting::Connect(connecting));
             }
             Err(error) => return Err(error),
         }
+        self.await_handshake(call, socket, true, After::Return(0))
+    }
+
+    /// Fills the send buffer of a stream whose handshake has begun, and lets the call wait for its end if the socket blocks.
+    fn await_handshake(
+        &mut self,
+        call: &Call,
+        socket: InetSocket,
+        may_wait: bool,
+        after: After,
+    ) -> Handled {
         let file = self.duplicate(call)?;
-        let waits = !sys::is_nonblocking(file.as_fd());
+        let waits = may_wait && !sys::is_nonblocking(file.as_fd());
         let mut length = 0;
         while let Ok(n) = sys::send(file.as_fd(), &[0; FILLING], libc::MSG_DONTWAIT) {
             length += n as u32;
@@ -59,17 +81,68 @@ impl Supervisor {
         };
         self.inet(filled, &[])?;
         if waits {
-            return self.park(call, file, Waiting::Connect(Connecting(socket.id)));
+            return self.park(call, file, Waiting::Connect(Connecting(socket.id, after)));
         }
-        Err(Errno(libc::EINPROGRESS))
+        match after {
+            After::Return(count) if count > 0 => Ok(Answer::Value(count)),
+            _ => Err(Errno(libc::EINPROGRESS)),
+        }
+    }
+
+    /// Serves a send with `MSG_FASTOPEN`: the data go with the SYN, as far as there is a cookie and room. The caller waits
+    /// for the handshake if the socket blocks; what the SYN did not carry is sent after it.
+    pub(in super::super) fn send_fast(&mut self, call: &Call, socket: InetSocket) -> Handled {
+        let (place, flags) = match call.number {
+            libc::SYS_sendto => (Place::of_sendto(call), call.int(3)),
+            libc::SYS_sendmsg => (Place::at(call.tid, call.args[1])?, call.int(2)),
+            _ => return Ok(Answer::Continue),
+        };
+        if flags & libc::MSG_FASTOPEN == 0 {
+            return Ok(Answer::Continue);
+        }
+        let (bytes, to, control) = place.outgoing(call.tid)?;
+        self.still_waiting(call)?;
+        let request = InetCall::Send {
+            socket: socket.id,
+            flags,
+            to,
+            control,
+        };
+        let may_wait = flags & libc::MSG_DONTWAIT == 0;
+        match self.inet(request, &bytes) {
+            Ok(reply) if reply.bytes.is_empty() => Ok(Answer::Value(reply.value)),
+            // The handshake goes on.
+            Ok(reply) => {
+                let after = match reply.value {
+                    0 => After::Again,
+                    count => After::Return(count),
+                };
+                self.await_handshake(call, socket, may_wait, after)
+            }
+            // The stream is open: its data pass through the pair.
+            Err(Errno(libc::EISCONN)) => {
+                let file = self.duplicate(call)?;
+                let data = bytes.get(usize::from(to) + control as usize..);
+                let sent = sys::send(
+                    file.as_fd(),
+                    data.unwrap_or_default(),
+                    libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+                )?;
+                Ok(Answer::Value(sent as i64))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Ends a `connect` that waited: the handshake is over.
-    pub(in super::super) fn connected(&mut self, connecting: Connecting) -> Handled {
+    pub(in super::super) fn connected(&mut self, call: &Call, connecting: Connecting) -> Handled {
         let error = InetCall::Option(connecting.0, libc::SOL_SOCKET, libc::SO_ERROR);
         let error = self.inet(error, &[0; 4])?.bytes;
         match error.first_chunk().map(|error| i32::from_ne_bytes(*error)) {
-            None | Some(0) => Ok(Answer::Value(0)),
+            None | Some(0) => match connecting.1 {
+                After::Return(count) => Ok(Answer::Value(count)),
+                After::Again => self.handle(call),
+            },
             Some(error) => Err(Errno(error)),
         }
     }

@@ -182,6 +182,10 @@ impl Engine {
                     data,
                     flags,
                 };
+                let endpoint = self.endpoint(socket)?;
+                if endpoint.stream.is_some() {
+                    return self.send_fast(&endpoint, &message);
+                }
                 self.on(socket, |socket, cx| {
                     let length = socket.send(cx, &message)?;
                     Ok(InetReply {

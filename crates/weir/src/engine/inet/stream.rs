@@ -18,7 +18,7 @@ use rustix::net::{
     recvmsg, send, sendmsg, shutdown,
 };
 use weir_intercept::{Errno, InetReply};
-use weir_socket::{Ready, Shutdown, Socket};
+use weir_socket::{Outgoing, Ready, Shutdown, Socket};
 use weir_stack::cpu::Cx;
 use weir_sync::turn::Turn;
 
@@ -157,6 +157,61 @@ impl Engine {
             return Ok(InetReply::default());
         }
         Err(Errno(libc::EINPROGRESS))
+    }
+}
+
+impl Engine {
+    /// Serves a send that opens a stream (`MSG_FASTOPEN`). Returns how many bytes go with the SYN, and one byte more if the
+    /// handshake goes on.
+    pub(super) fn send_fast(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        message: &Outgoing<'_>,
+    ) -> Result<InetReply, Errno> {
+        let socket = endpoint.socket()?;
+        let Some(stream) = &endpoint.stream else {
+            return Err(Errno(libc::EOPNOTSUPP));
+        };
+        {
+            let phase = &mut stream.state().phase;
+            match *phase {
+                Phase::New => *phase = Phase::Connecting { filled: None },
+                Phase::Connecting { .. } => return Err(Errno(libc::EALREADY)),
+                Phase::Open => return Err(Errno(libc::EISCONN)),
+                Phase::Listening { .. } | Phase::Over { .. } => return Err(Errno(libc::EPIPE)),
+            }
+        }
+        let count = match self.with_cx(|cx| socket.send(cx, message)) {
+            Ok(count) => count,
+            Err(libc::EINPROGRESS) => 0,
+            Err(error) => {
+                stream.state().phase = Phase::New;
+                return Err(Errno(error));
+            }
+        };
+        let ready = socket.ready().0;
+        if ready & (Ready::ERR | Ready::HUP) != 0 {
+            stream.state().phase = Phase::New;
+            return match socket.take_error() {
+                0 => Err(Errno(libc::ECONNABORTED)),
+                error => Err(Errno(error)),
+            };
+        }
+        if ready & Ready::OUT != 0 {
+            stream.state().phase = Phase::Open;
+            self.with_cx(|cx| endpoint.run(cx));
+            if count == 0 && !message.data.is_empty() {
+                return Err(Errno(libc::EISCONN));
+            }
+        }
+        Ok(InetReply {
+            value: count as i64,
+            bytes: match ready & Ready::OUT {
+                0 => vec![0],
+                _ => Vec::new(),
+            },
+            ..InetReply::default()
+        })
     }
 }
 
