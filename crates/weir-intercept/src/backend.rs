@@ -213,6 +213,8 @@ pub enum InetCall {
     ReceiveError(SocketId),
     /// What the socket is ready for: the reply's value has the bits of `poll`.
     Ready(SocketId),
+    /// `mmap` of a packet socket: the reply has a file of memory, with its length in bytes as value. EINVAL without a ring.
+    Memory(SocketId),
     /// `getsockname`; the reply's bytes are the address.
     LocalAddress(SocketId),
     /// `getpeername`.

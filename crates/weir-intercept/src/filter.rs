@@ -74,6 +74,8 @@ enum If {
     SlackCarrier,
     /// The stack's clock is not the machine's.
     OwnClock,
+    /// The launch made the user namespace, which has no groups to choose from.
+    OwnUsers,
 }
 
 type Rule = (If, c_long, &'static [Test], Then);
@@ -85,6 +87,7 @@ pub(crate) struct Options {
     pub(crate) path_traps: bool,
     pub(crate) limit_carrier: bool,
     pub(crate) own_clock: bool,
+    pub(crate) own_users: bool,
 }
 
 impl Options {
@@ -96,6 +99,7 @@ impl Options {
             If::LimitCarrier => self.limit_carrier,
             If::SlackCarrier => !self.limit_carrier,
             If::OwnClock => self.own_clock,
+            If::OwnUsers => self.own_users,
         }
     }
 }
@@ -460,6 +464,21 @@ const RULES: &[Rule] = &[
         If::OwnClock,
         libc::SYS_futex,
         &[In(1, FUTEX_WAITS), NotNull(3)],
+        Notify,
+    ),
+    // A user namespace without privilege has no `setgroups`. Servers that give up their groups would end there.
+    (If::OwnUsers, libc::SYS_setgroups, &[], Fail(0)),
+    // Rings of packet sockets.
+    (
+        If::NoHostNetwork,
+        libc::SYS_mmap,
+        &[Range(4, SOCKET_FDS.start, SOCKET_FDS.end - 1)],
+        Notify,
+    ),
+    (
+        If::NoHostNetwork,
+        libc::SYS_mmap,
+        &[Range(4, HIGH_FDS.start, HIGH_FDS.end - 1)],
         Notify,
     ),
     // Calls that change the host's kernel, refused for root as well.

@@ -293,6 +293,7 @@ impl Launcher {
                     path_traps: !namespaces,
                     limit_carrier: carrier == Carrier::Limit,
                     own_clock: self.waits.is_some(),
+                    own_users: user_namespace,
                 };
                 let mut plan = self.plan(&stack.id, tools.as_deref(), library.as_deref())?;
                 plan.filter = Some(filter::build(options));

@@ -120,23 +120,31 @@ impl Listener {
         result == 0
     }
 
-    /// Answers a call with a new descriptor in the caller: the lowest free number, or `at`.
-    pub(crate) fn answer_with(
+    /// Replaces a descriptor of the caller, which still waits for its answer.
+    pub(crate) fn replace(
         &self,
         call: &Call,
         fd: BorrowedFd<'_>,
         close_on_exec: bool,
-        at: Option<u32>,
-    ) -> Result<Answer, Errno> {
-        let mut flags = libc::SECCOMP_ADDFD_FLAG_SEND as u32;
-        if at.is_some() {
-            flags |= libc::SECCOMP_ADDFD_FLAG_SETFD as u32;
-        }
+        at: u32,
+    ) -> Result<(), Errno> {
+        let flags = libc::SECCOMP_ADDFD_FLAG_SETFD as u32;
+        self.add(call, fd, close_on_exec, flags, at)
+    }
+
+    fn add(
+        &self,
+        call: &Call,
+        fd: BorrowedFd<'_>,
+        close_on_exec: bool,
+        flags: u32,
+        at: u32,
+    ) -> Result<(), Errno> {
         let request = libc::seccomp_notif_addfd {
             id: call.id,
             flags,
             srcfd: fd.as_raw_fd() as u32,
-            newfd: at.unwrap_or(0),
+            newfd: at,
             newfd_flags: if close_on_exec {
                 libc::O_CLOEXEC as u32
             } else {
@@ -151,6 +159,22 @@ impl Listener {
                 &request,
             )
         })?;
+        Ok(())
+    }
+
+    /// Answers a call with a new descriptor in the caller: the lowest free number, or `at`.
+    pub(crate) fn answer_with(
+        &self,
+        call: &Call,
+        fd: BorrowedFd<'_>,
+        close_on_exec: bool,
+        at: Option<u32>,
+    ) -> Result<Answer, Errno> {
+        let mut flags = libc::SECCOMP_ADDFD_FLAG_SEND as u32;
+        if at.is_some() {
+            flags |= libc::SECCOMP_ADDFD_FLAG_SETFD as u32;
+        }
+        self.add(call, fd, close_on_exec, flags, at.unwrap_or(0))?;
         Ok(Answer::Sent)
     }
 }

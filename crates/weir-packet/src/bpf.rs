@@ -4,12 +4,17 @@
 //!
 //! A program is checked when it is made: its jumps lead forward and stay inside, it ends with a
 //! return, and it uses known instructions. Therefore a run ends after at most as many steps as the
-//! program has instructions. Ancillary data of Linux (negative offsets) is not supported: a load
-//! beyond the frame ends the run, and the frame does not match.
+//! program has instructions. A load beyond the frame ends the run, and the frame does not match. Metadata and headers at
+//! negative offsets are read by filters of sockets only ([`Seen`]).
+
+mod seen;
 
 use std::fmt;
 
 use crate::tagged::Tagged;
+use seen::{METADATA, is_known};
+
+pub use seen::Seen;
 
 /// The maximum number of instructions (`BPF_MAXINSNS`).
 pub const LONGEST: usize = 4096;
@@ -160,6 +165,11 @@ impl Program {
         self.execute(frame)
     }
 
+    /// As [`run`](Self::run), for the filter of a socket, which also reads metadata.
+    pub fn run_on(&self, packet: &Seen<'_>) -> Option<u32> {
+        self.execute(packet)
+    }
+
     /// Does the work of [`run`](Self::run).
     fn execute<F: Frame + ?Sized>(&self, frame: &F) -> Option<u32> {
         let (mut a, mut x, mut at) = (0u32, 0u32, 0usize);
@@ -174,6 +184,7 @@ impl Program {
                         op::MEM => *memory.get(k as usize)?,
                         op::LEN => frame.total() as u32,
                         op::IND => load(frame, x.checked_add(k)?, code)?,
+                        _ if k >= METADATA => frame.metadata(k - METADATA)?,
                         _ => load(frame, k, code)?,
                     }
                 }
@@ -278,7 +289,8 @@ impl Instruction {
         match self.code & 7 {
             _ if self.code > 0xff => false,
             op::LD => match mode {
-                op::ABS | op::IND => size != 0x18,
+                op::ABS => size != 0x18 && is_known(self.k),
+                op::IND => size != 0x18,
                 op::IMM | op::LEN => size == 0,
                 op::MEM => size == 0 && in_memory,
                 _ => false,
@@ -315,6 +327,10 @@ trait Frame {
     fn total(&self) -> usize;
     /// Returns the `N` bytes at a position, or `None` if the frame ends before.
     fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]>;
+    /// Returns a field of the packet's metadata (`SKF_AD_*`), or `None` if it is not known here.
+    fn metadata(&self, _field: u32) -> Option<u32> {
+        None
+    }
 }
 
 impl Frame for [u8] {

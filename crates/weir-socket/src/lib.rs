@@ -34,6 +34,7 @@ mod ping;
 mod ports;
 mod raw;
 mod receive;
+mod ring;
 pub mod shown;
 mod socket;
 mod tcp;
@@ -181,6 +182,25 @@ pub trait User: Send + Sync {
     fn queued(&self) -> (usize, usize) {
         (0, 0)
     }
+
+    /// Makes memory of this length in bytes that the program can map (`PACKET_RX_RING`), all zero; 0 takes it away.
+    /// `None` if there is no memory, or if programs cannot map any.
+    fn memory(&self, length: usize) -> Option<std::sync::Arc<dyn Memory>> {
+        let _ = length;
+        None
+    }
+
+    /// A frame was put into the memory. Called with a lock of the socket held.
+    fn arrived(&self) {}
+}
+
+/// Memory that a program has mapped. Positions are below its length.
+pub trait Memory: Send + Sync {
+    /// Returns the byte at a position.
+    fn byte(&self, at: usize) -> u8;
+
+    /// Writes bytes. What was written before is visible to a program that sees them.
+    fn write(&self, at: usize, bytes: &[u8]);
 }
 
 /// The direction that [`Socket::shutdown`] closes: `SHUT_RD`, `SHUT_WR`, `SHUT_RDWR`.

@@ -6,8 +6,9 @@
 //! protocol 0 none. Frames that a socket sends are not shown to it, except those that a qdisc sends later. A frame's
 //! VLAN tag is in its metadata, as with an accelerating device: `PACKET_AUXDATA` tells it.
 //!
-//! Not served, with the errno of a kernel without it: rings (`PACKET_RX_RING`, `PACKET_VERSION`, `PACKET_HDRLEN`), fanout,
-//! `PACKET_VNET_HDR`, `SOCK_PACKET`.
+//! A socket with a ring ([`crate::ring`]) puts frames there and nowhere else.
+//!
+//! Not served, with the errno of a kernel without it: `PACKET_TX_RING`, fanout, `PACKET_VNET_HDR`, `SOCK_PACKET`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,7 +18,7 @@ use weir_core::layers::{Event, Site};
 use weir_core::{netdev, raw};
 use weir_netlink::errno;
 use weir_netlink::ifla::iff;
-use weir_packet::bpf::Program;
+use weir_packet::bpf::{Program, Seen};
 use weir_packet::header::Ethernet;
 use weir_packet::header::ethernet::ethernet;
 use weir_packet::{Batch, PacketType};
@@ -31,6 +32,7 @@ use crate::device::Device;
 use crate::options::{Options, int, of_int, word};
 use crate::ports::tables;
 use crate::receive;
+use crate::ring::{Entry, HEADER, Request, Ring};
 use crate::socket::{Proto, Socket};
 use crate::{Message, Outgoing, User};
 
@@ -45,9 +47,14 @@ const ETHERNET: usize = 6;
 mod option {
     pub const ADD_MEMBERSHIP: i32 = 1;
     pub const DROP_MEMBERSHIP: i32 = 2;
+    pub const RX_RING: i32 = 5;
     pub const STATISTICS: i32 = 6;
     pub const AUXDATA: i32 = 8;
     pub const ORIGDEV: i32 = 9;
+    pub const VERSION: i32 = 10;
+    pub const HDRLEN: i32 = 11;
+    pub const RESERVE: i32 = 12;
+    pub const TIMESTAMP: i32 = 17;
     pub const IGNORE_OUTGOING: i32 = 23;
     pub const QDISC_BYPASS: i32 = 20;
 }
@@ -59,6 +66,9 @@ mod membership {
     pub const ALLMULTI: u16 = 2;
     pub const UNICAST: u16 = 3;
 }
+
+/// `TPACKET_V1` and `TPACKET_V2`
+const VERSIONS: [i32; 2] = [0, 1];
 
 /// What a socket selects, and what it has seen.
 #[derive(Debug, Clone)]
@@ -75,6 +85,16 @@ struct Selection {
     seen: (u32, u32),
     /// All drops since the socket was opened.
     drops: u32,
+    has_ring: bool,
+}
+
+/// The receive ring, and what is to be said before it exists.
+#[derive(Debug, Default)]
+struct Mapped {
+    ring: Option<Ring>,
+    version: i32,
+    reserve: usize,
+    timestamp: i32,
 }
 
 /// The observer that a socket has at its devices.
@@ -85,6 +105,7 @@ struct Tap {
     /// The socket sends a frame at the moment.
     sending: AtomicBool,
     selection: Mutex<Selection, order::PacketTap>,
+    mapped: Mutex<Mapped, order::PacketRing>,
 }
 
 /// The devices of a socket, guarded by a lock of their own.
@@ -130,6 +151,54 @@ impl Packet {
 
     fn select<R>(&self, change: impl FnOnce(&mut Selection) -> R) -> Option<R> {
         Some(change(&mut self.tap()?.selection.lock()))
+    }
+
+    /// Returns whether the program has a frame of the ring to read.
+    pub fn is_readable(&self) -> bool {
+        let mapped = self.tap().map(|tap| tap.mapped.lock());
+        mapped.is_some_and(|mapped| mapped.ring.as_ref().is_some_and(Ring::is_readable))
+    }
+
+    /// Sets an option about the ring.
+    ///
+    /// # Errors
+    /// EINVAL, EBUSY if there is a ring, ENOMEM.
+    fn set_ring_option(&self, socket: &Socket, name: i32, value: &[u8]) -> Result<(), i32> {
+        let Some(tap) = self.tap() else {
+            return Err(errno::EINVAL);
+        };
+        let mut mapped = tap.mapped.lock();
+        if name != option::RX_RING {
+            let val = int(value)?;
+            if name != option::TIMESTAMP && mapped.ring.is_some() {
+                return Err(errno::EBUSY);
+            }
+            match name {
+                option::VERSION if VERSIONS.contains(&val) => mapped.version = val,
+                option::RESERVE if val >= 0 => mapped.reserve = val as usize,
+                option::TIMESTAMP => mapped.timestamp = val,
+                _ => return Err(errno::EINVAL),
+            }
+            return Ok(());
+        }
+        if mapped.version != VERSIONS[1] {
+            return Err(errno::EINVAL);
+        }
+        let reserve = mapped.reserve;
+        let Some(request) = Request::parse(value, reserve)? else {
+            mapped.ring = None;
+            self.select(|selection| selection.has_ring = false);
+            socket.user().memory(0);
+            return Ok(());
+        };
+        if mapped.ring.is_some() {
+            return Err(errno::EBUSY);
+        }
+        let memory = socket.user().memory(request.length());
+        let memory = memory.ok_or(errno::ENOMEM)?;
+        mapped.ring = Some(Ring::new(request, reserve, memory));
+        self.select(|selection| selection.has_ring = true);
+        Ok(())
     }
 
     /// Takes the observer from where it is.
@@ -314,6 +383,9 @@ impl Packet {
                 });
                 Ok(())
             }
+            option::RX_RING | option::VERSION | option::RESERVE | option::TIMESTAMP => {
+                self.set_ring_option(socket, name, value)
+            }
             _ => Err(errno::ENOPROTOOPT),
         }
     }
@@ -377,12 +449,15 @@ impl Packet {
         Ok(())
     }
 
-    /// Returns an option of `SOL_PACKET`.
+    /// Returns an option of `SOL_PACKET`. For `PACKET_HDRLEN`, `room` has the version.
     ///
     /// # Errors
-    /// ENOPROTOOPT.
-    pub fn option(&self, socket: &Socket, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
-        let _ = (socket, room);
+    /// ENOPROTOOPT, EINVAL.
+    pub fn option(&self, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
+        let mapped = |get: fn(&Mapped) -> i32| {
+            let value = self.tap().map(|tap| get(&tap.mapped.lock()));
+            Ok(of_int(value.unwrap_or(0)))
+        };
         let on = |on: bool| Ok(of_int(on.into()));
         match name {
             // Reading resets them.
@@ -397,6 +472,11 @@ impl Packet {
                 on(self.select(|selection| selection.ignore_outgoing) == Some(true))
             }
             option::ORIGDEV | option::QDISC_BYPASS => on(false),
+            option::HDRLEN if VERSIONS.contains(&int(room)?) => Ok(of_int(HEADER as i32)),
+            option::HDRLEN => Err(errno::EINVAL),
+            option::VERSION => mapped(|mapped| mapped.version),
+            option::RESERVE => mapped(|mapped| mapped.reserve as i32),
+            option::TIMESTAMP => mapped(|mapped| mapped.timestamp),
             _ => Err(errno::ENOPROTOOPT),
         }
     }
@@ -474,6 +554,7 @@ pub fn opened(socket: &Arc<Socket>, cx: &mut Cx<'_>) {
         epoch: cx.stack.clock.wall_ns() - cx.stack.clock.now(),
         seen: (0, 0),
         drops: 0,
+        has_ring: false,
     };
     let _ = packet.tap.set(Arc::new(Tap {
         user: socket.user().clone(),
@@ -481,6 +562,7 @@ pub fn opened(socket: &Arc<Socket>, cx: &mut Cx<'_>) {
         cooked: packet.cooked,
         sending: AtomicBool::new(false),
         selection: Mutex::new(selection),
+        mapped: Mutex::default(),
     }));
     tables(socket.ns()).packet_sockets(1);
     // All devices exist.
@@ -554,6 +636,29 @@ impl std::fmt::Debug for Packet {
     }
 }
 
+impl Tap {
+    /// Puts a frame into the ring. Returns false if that is full.
+    fn put(&self, entry: &Entry<'_>) -> bool {
+        let mut mapped = self.mapped.lock();
+        let taken = mapped.ring.as_mut().is_some_and(|ring| ring.put(entry));
+        if taken {
+            self.user.arrived();
+        }
+        taken
+    }
+
+    fn count(&self, taken: bool) {
+        let mut selection = self.selection.lock();
+        match taken {
+            true => selection.seen.0 = selection.seen.0.wrapping_add(1),
+            false => {
+                selection.seen.1 = selection.seen.1.wrapping_add(1);
+                selection.drops = selection.drops.wrapping_add(1);
+            }
+        }
+    }
+}
+
 impl Observer for Tap {
     fn frame(&self, frame: &Frame<'_>) {
         let packet = frame.packet;
@@ -588,26 +693,52 @@ impl Observer for Tap {
             true => whole.get(header..).unwrap_or_default(),
             false => whole,
         };
+        let kind = match packet.pkt_type() {
+            _ if sent => PacketType::Outgoing as u8,
+            kind => kind as u8,
+        };
+        let hardware = device.link.hardware_type();
+        let seen = Seen {
+            data,
+            link: whole,
+            network: header,
+            protocol: packet.protocol,
+            kind,
+            ifindex: device.ifindex(),
+            hardware,
+            mark: packet.mark,
+            queue: 0,
+            hash: 0,
+            vlan: packet.vlan(),
+        };
         let keep = match &selection.filter {
-            Some(filter) => match filter.run(data).unwrap_or(0) {
+            Some(filter) => match filter.run_on(&seen).unwrap_or(0) {
                 0 => return,
                 keep => data.len().min(keep as usize),
             },
             None => data.len(),
         };
-        let kind = match packet.pkt_type() {
-            _ if sent => PacketType::Outgoing as u8,
-            kind => kind as u8,
-        };
         let from = sockaddr(
             packet.protocol,
             device.ifindex() as i32,
-            device.link.hardware_type(),
+            hardware,
             kind,
             source,
         );
-        let mut control = Messages::default();
         let wall = selection.epoch + frame.time;
+        if selection.has_ring {
+            let taken = self.put(&Entry {
+                data: data.get(..keep).unwrap_or_default(),
+                length: data.len(),
+                link: (!self.cooked).then_some(header),
+                from: &from,
+                time: wall,
+                vlan: packet.vlan(),
+                losing: selection.seen.1 > 0,
+            });
+            return self.count(taken);
+        }
+        let mut control = Messages::default();
         receive::common(
             &mut control,
             wall,
@@ -646,14 +777,7 @@ impl Observer for Tap {
             length: data.len(),
             time: frame.time,
         });
-        let mut selection = self.selection.lock();
-        match taken {
-            true => selection.seen.0 = selection.seen.0.wrapping_add(1),
-            false => {
-                selection.seen.1 = selection.seen.1.wrapping_add(1);
-                selection.drops = selection.drops.wrapping_add(1);
-            }
-        }
+        self.count(taken);
     }
 
     fn frames(&self, taps: &weir_core::device::Taps<'_>) {

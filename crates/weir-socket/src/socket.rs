@@ -458,8 +458,11 @@ impl Socket {
         if let Proto::Tcp(tcp) = &self.proto {
             return tcp.ready(self);
         }
-        let state = self.state();
         let mut ready = Ready::OUT;
+        if matches!(&self.proto, Proto::Packet(packet) if packet.is_readable()) {
+            ready |= Ready::IN;
+        }
+        let state = self.state();
         if state.error != 0 || !state.errors.is_empty() {
             ready |= Ready::ERR;
         }
@@ -554,7 +557,7 @@ impl Socket {
                 Ok(options::of_int(size as i32))
             }
             (SOL_SOCKET, _) => options::base::get(self, name, room),
-            (SOL_PACKET, Proto::Packet(packet)) => packet.option(self, name, room),
+            (SOL_PACKET, Proto::Packet(packet)) => packet.option(name, room),
             (_, Proto::Packet(_)) => Err(errno::ENOPROTOOPT),
             (SOL_TCP, Proto::Tcp(tcp)) => tcp.option(self, name, room),
             (SOL_UDP, Proto::Udp) => udp::option(self, name),

@@ -128,7 +128,11 @@ classes! {
     81 false { Heard = "the groups that a namespace's sockets hear", }
     82 false { Mailbox = "the queue of a netlink socket", }
     90 false { Posted = "the posted jobs", Timers = "the armed timers", RateLimit = "the ICMP rate limit", }
-    91 false { Waker = "the stack's waker", Trace = "the records of traced packets", }
+    91 false {
+        Waker = "the stack's waker",
+        Trace = "the records of traced packets",
+        PacketRing = "the ring of a packet socket",
+    }
     92 false { PacketTap = "what a packet socket selects", }
 }
 

@@ -8,7 +8,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Folder, has, script_and_weir, script_with, skip, users, works};
+use common::{Folder, go_program, has, script_and_weir, script_with, users, works};
 
 /// Compiles a C client of `tests/clients`.
 #[track_caller]
@@ -243,37 +243,11 @@ fn a_client_that_does_not_wait_finds_the_answer() {
     }
 }
 
-/// Returns the Go client, built by `ci/setup test`, or here if Go is installed but the client is
-/// not built yet.
-fn go_client() -> Option<String> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/go");
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/clients/go-netlink");
-    if built.exists() {
-        return Some(built.to_str().unwrap().to_owned());
-    }
-    if !has("go", "golang-go") {
-        return None;
-    }
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/local/go/bin";
-    let status = Command::new("go")
-        .env("PATH", path)
-        .env("CGO_ENABLED", "0")
-        .args(["build", "-o"])
-        .arg(&built)
-        .arg(".")
-        .current_dir(source)
-        .status()
-        .unwrap();
-    if !status.success() {
-        skip("the Go client does not build: its modules come from Go's proxy");
-        return None;
-    }
-    Some(built.to_str().unwrap().to_owned())
-}
-
 #[test]
 fn go_with_vishvananda_netlink() {
-    let Some(program) = go_client() else { return };
+    let Some(program) = go_program("go", "go-netlink") else {
+        return;
+    };
     for user in users() {
         assert_eq!(
             works(*user, &program),

@@ -24,6 +24,8 @@ pub(crate) enum Fate {
     StopsByCarrier,
     /// They stop for the supervisor if the stack's clock is not the host's.
     StopsByClock,
+    /// They succeed without effect in a user namespace of the launch; otherwise they go through.
+    Ignored,
     /// They fail as for a process without capabilities.
     Refused,
     /// They fail as on a kernel without them.
@@ -43,6 +45,11 @@ pub(crate) struct Group {
 /// All calls.
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) const GROUPS: &[Group] = &[
+    Group {
+        fate: Fate::Ignored,
+        why: "Groups: an unprivileged user namespace has no setgroups, and servers that give up their groups would end.",
+        calls: &[("setgroups", 116)],
+    },
     Group {
         fate: Fate::StopsByClock,
         why: "Timed waits: under a clock of the stack's own, that clock decides how long they last; otherwise they go through.",
@@ -175,6 +182,11 @@ pub(crate) const GROUPS: &[Group] = &[
         fate: Fate::Stops,
         why: "A poll may have a datagram socket with an error, which the kernel does not show; and it may be a timed wait.",
         calls: &[("poll", 7), ("ppoll", 271)],
+    },
+    Group {
+        fate: Fate::Stops,
+        why: "Mappings of packet sockets stop, for their rings; all other mappings go through.",
+        calls: &[("mmap", 9)],
     },
     Group {
         fate: Fate::Stops,
@@ -373,7 +385,6 @@ pub(crate) const GROUPS: &[Group] = &[
         fate: Fate::Through,
         why: "Memory of the process.",
         calls: &[
-            ("mmap", 9),
             ("mprotect", 10),
             ("munmap", 11),
             ("brk", 12),
@@ -492,7 +503,6 @@ pub(crate) const GROUPS: &[Group] = &[
             ("setfsuid", 122),
             ("setfsgid", 123),
             ("getgroups", 115),
-            ("setgroups", 116),
             ("capget", 125),
             ("capset", 126),
             ("getrlimit", 97),

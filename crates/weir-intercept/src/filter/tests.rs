@@ -60,6 +60,10 @@ fn every_call_is_listed_and_treated_as_listed() {
         limit_carrier: true,
         ..MODE_U
     };
+    let own_users = Options {
+        own_users: true,
+        ..MODE_U
+    };
     let own_clock = Options {
         own_clock: true,
         ..MODE_U
@@ -84,6 +88,10 @@ fn every_call_is_listed_and_treated_as_listed() {
                 StopsByCarrier => {
                     [&u, &limit].iter().any(|found| found.contains(&NOTIFY))
                         && [&u, &limit].iter().any(|found| **found == [ALLOW].into())
+                }
+                Ignored => {
+                    let own = answers(own_users, number);
+                    u == [ALLOW].into() && a == u && own == refused(0)
                 }
                 Refused => u == a && (u == refused(libc::EPERM) || u == refused(libc::EACCES)),
                 Absent => u == a && u == refused(libc::ENOSYS),
@@ -136,12 +144,14 @@ const MODE_U: Options = Options {
     path_traps: false,
     limit_carrier: false,
     own_clock: false,
+    own_users: false,
 };
 const MODE_A: Options = Options {
     host_network: false,
     path_traps: true,
     limit_carrier: true,
     own_clock: false,
+    own_users: false,
 };
 
 fn ask(options: Options, call: c_long, args: [u64; 6]) -> u32 {

@@ -245,7 +245,11 @@ impl Supervisor {
     }
 
     fn handle(&mut self, call: &Call) -> Handled {
+        if !self.sockets.swapped.is_empty() {
+            self.unswap(call);
+        }
         match call.number {
+            libc::SYS_mmap => self.map(call),
             libc::SYS_sendmsg | libc::SYS_sendmmsg => self.send(call),
             libc::SYS_write | libc::SYS_writev if traffic::is_traffic(call) => self.send(call),
             libc::SYS_recvmsg | libc::SYS_recvmmsg => self.receive(call),

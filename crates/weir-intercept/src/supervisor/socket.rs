@@ -64,6 +64,10 @@ pub(super) struct Sockets {
     pub(super) prune_inet_at: usize,
     /// The next number of [`HIGH_FDS`](crate::filter::HIGH_FDS) to try.
     pub(super) next_high: u32,
+    /// The packet sockets with a ring.
+    pub(super) rings: BTreeSet<SocketId>,
+    /// The sockets whose descriptors are files of memory at the moment.
+    pub(super) swapped: Vec<super::internet::Swapped>,
     prune_at: usize,
 }
 

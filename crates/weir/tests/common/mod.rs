@@ -166,6 +166,36 @@ pub fn has(program: &str, package: &str) -> bool {
     found
 }
 
+/// Returns a Go program of `tests/clients/FOLDER`, built by `ci/setup test`, or here if Go is installed but the program is
+/// not built yet.
+#[track_caller]
+pub fn go_program(folder: &str, name: &str) -> Option<String> {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let built = tree.join("../../target/clients").join(name);
+    let path = || built.to_str().unwrap().to_owned();
+    if built.exists() {
+        return Some(path());
+    }
+    if !has("go", "golang-go") {
+        return None;
+    }
+    let programs = env::var("PATH").unwrap_or_default() + ":/usr/local/go/bin";
+    let status = Command::new("go")
+        .env("PATH", programs)
+        .env("CGO_ENABLED", "0")
+        .args(["build", "-o"])
+        .arg(&built)
+        .arg(".")
+        .current_dir(tree.join("tests/clients").join(folder))
+        .status()
+        .unwrap();
+    if !status.success() {
+        skip("the Go program does not build: modules come from Go's proxy");
+        return None;
+    }
+    Some(path())
+}
+
 /// A folder of the test's own that everybody may write to, removed on drop.
 pub struct Folder(pub PathBuf);
 

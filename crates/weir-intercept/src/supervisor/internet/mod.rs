@@ -6,7 +6,7 @@
 //! | socket | pair | native | stops |
 //! |---|---|---|---|
 //! | stream | `SOCK_STREAM` ([`stream`]) | `read`, `write`, `send`, `recv`, `poll`, `shutdown`, `dup`, `close` | `connect`, `listen`, `accept`, names, options |
-//! | datagram, raw, packet | `SOCK_SEQPACKET` ([`datagram`]) | `poll`, `close` | all other calls |
+//! | datagram, raw, packet | `SOCK_SEQPACKET` ([`datagram`]) | `poll`, `close` | all other calls; `mmap` of a ring ([`mapped`]) |
 //!
 //! A filter sees only the number of a descriptor. Therefore datagram sockets get numbers of
 //! [`SOCKET_FDS`](crate::filter::SOCKET_FDS), or of [`HIGH_FDS`](crate::filter::HIGH_FDS) when those are taken.
@@ -19,6 +19,7 @@
 //! Not served: `dup2` of a datagram socket to a number outside the ranges, and passing one by `SCM_RIGHTS`; an error of a
 //! datagram socket in `select` and `epoll`, which show it as data ([`poll`]); `SO_LINGER` with a time to wait.
 mod datagram;
+mod mapped;
 mod poll;
 mod stream;
 
@@ -31,6 +32,7 @@ use crate::seccomp::{Answer, Call};
 use crate::sys;
 use std::os::fd::{AsFd, OwnedFd};
 
+pub(super) use mapped::Swapped;
 pub(crate) use poll::MOST as MOST_POLLED;
 pub(super) use stream::Connecting;
 
@@ -57,8 +59,6 @@ impl InetSocket {
 }
 
 const NO_FAMILY: &str = "XDP and vsock sockets are not served";
-const NO_RINGS: &str = "packet sockets have no rings (PACKET_MMAP); \
-     weir capture DEV | tcpdump -r - shows a device's frames";
 /// `PACKET_RX_RING`
 const PACKET_RX_RING: i32 = 5;
 /// The message for every way to ask for the tables of netfilter.
@@ -156,6 +156,9 @@ impl Supervisor {
             return;
         }
         let backend = &self.backend;
+        sockets
+            .rings
+            .retain(|id| backend.inet(InetCall::Ready(*id), &[]).is_ok());
         sockets
             .inet
             .retain(|_, socket| backend.inet(InetCall::Ready(socket.id), &[]).is_ok());
@@ -287,11 +290,10 @@ impl Supervisor {
             _ => bytes(call, call.args[3], length)?,
         };
         self.still_waiting(call)?;
-        let set = self.inet(InetCall::SetOption(socket.id, level, name), &value);
-        if set.is_err() && (level, name) == (libc::SOL_PACKET, PACKET_RX_RING) {
-            self.say_once(call, "rings", NO_RINGS);
+        self.inet(InetCall::SetOption(socket.id, level, name), &value)?;
+        if (level, name) == (libc::SOL_PACKET, PACKET_RX_RING) {
+            self.sockets.rings.insert(socket.id);
         }
-        set?;
         if level == libc::SOL_SOCKET && matches!(name, libc::SO_SNDBUF | libc::SO_KEEPALIVE) {
             return Ok(Answer::Continue); // the pair's own as well
         }
@@ -348,12 +350,13 @@ fn is_native(name: i32) -> bool {
     )
 }
 
-/// Reads the instructions of a struct sock_fprog.
+/// Reads a struct sock_fprog, with the instructions behind it.
 fn program(call: &Call) -> Result<Vec<u8>, Errno> {
     let head: [u8; 16] = sys::read_array(call.tid, call.args[3])?;
     let count = usize::from(u16::from_ne_bytes([head[0], head[1]]));
     let at = head[8..]
         .first_chunk()
         .map_or(0, |at| u64::from_ne_bytes(*at));
-    bytes(call, at, count * 8)
+    let instructions = bytes(call, at, count * 8)?;
+    Ok([&head[..], &instructions].concat())
 }

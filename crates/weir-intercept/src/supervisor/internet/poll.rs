@@ -37,6 +37,7 @@ impl Supervisor {
             let Some(socket) = socket.filter(|socket| !socket.is_stream()) else {
                 continue;
             };
+            self.look_again(call, fd, socket);
             let ready = self.backend.inet(InetCall::Ready(socket.id), &[])?.value as i16;
             if ready & libc::POLLERR != 0 {
                 let wanted = i16::from_ne_bytes([entry[4], entry[5]]);

@@ -7,13 +7,14 @@
 //! comes as a call of its supervisor. Streams pass through the pair in both directions ([`stream`]). One thread watches
 //! the ends of all sockets. It serves streams, and closes the sockets whose programs have closed theirs.
 
+mod mapped;
 mod stream;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use weir_socket::{Message, Outgoing, Ready, Shutdown, Socket, User};
 use weir_stack::cpu::Cx;
 
 use super::{Engine, lock};
+use mapped::Mapped;
 use stream::Stream;
 
 /// The most events that are taken at once.
@@ -46,6 +48,8 @@ pub struct Inet {
     watch: OnceLock<OwnedFd>,
     /// The streams with something to do when all programs wait, under virtual time.
     later: Mutex<BTreeSet<u64>>,
+    /// Held while events are served, so that who holds it finds none half done.
+    turn: Mutex<()>,
     /// The errors of streams that the stack has closed, until their programs ask (`SO_ERROR`).
     errors: Mutex<BTreeMap<u64, i32>>,
 }
@@ -63,6 +67,10 @@ struct Endpoint {
     stream: Option<Stream>,
     /// The error with which a stream ended.
     error: AtomicI32,
+    /// The ring of a packet socket.
+    ring: Mutex<Option<Arc<Mapped>>>,
+    /// The program has been told that there are frames in it.
+    told: AtomicBool,
 }
 
 /// Makes a pair: the client's end, and the stack's, which does not block.
@@ -79,6 +87,27 @@ impl Endpoint {
 
     fn socket(&self) -> Result<&Arc<Socket>, Errno> {
         self.socket.get().ok_or(Errno(libc::EBADF))
+    }
+
+    /// Makes the program's descriptor readable for something that is not a datagram.
+    fn show(&self) {
+        self.send(&Datagram {
+            from: &[],
+            control: &[],
+            data: &[],
+            length: 0,
+            flags: WAKE,
+        });
+    }
+
+    /// What the socket is ready for. The supervisor has taken out of the pair what told of frames in the ring.
+    fn look(&self) -> Result<Ready, Errno> {
+        self.told.store(false, SeqCst);
+        let ready = self.socket()?.ready();
+        if ready.0 & Ready::IN != 0 && lock(&self.ring).is_some() {
+            User::arrived(self);
+        }
+        Ok(ready)
     }
 
     /// Writes a packet of the pair. Returns false if there is no room.
@@ -119,13 +148,22 @@ impl User for Endpoint {
         if self.stream.is_some() {
             self.run(cx);
         } else if ready.0 & Ready::ERR != 0 {
-            self.send(&Datagram {
-                from: &[],
-                control: &[],
-                data: &[],
-                length: 0,
-                flags: WAKE,
-            });
+            self.show();
+        }
+    }
+
+    fn memory(&self, length: usize) -> Option<Arc<dyn weir_socket::Memory>> {
+        let made = match length {
+            0 => None,
+            length => Some(Arc::new(Mapped::new(length)?)),
+        };
+        lock(&self.ring).clone_from(&made);
+        made.map(|memory| memory as Arc<dyn weir_socket::Memory>)
+    }
+
+    fn arrived(&self) {
+        if !self.told.swap(true, SeqCst) {
+            self.show();
         }
     }
 }
@@ -141,7 +179,9 @@ impl Engine {
                 kind,
                 protocol,
             } => self.open(ns, family, kind, protocol),
-            InetCall::Bind(id) => self.on(id, |socket, cx| socket.bind(cx, bytes).map(done)),
+            InetCall::Bind(id) => {
+                self.on_free_port(id, |socket, cx| socket.bind(cx, bytes).map(done))
+            }
             InetCall::Connect(id) => {
                 let endpoint = self.endpoint(id)?;
                 if endpoint.stream.is_some() {
@@ -160,7 +200,8 @@ impl Engine {
             }
             InetCall::Listen(id, backlog) => {
                 let endpoint = self.endpoint(id)?;
-                let reply = self.on(id, |socket, cx| socket.listen(cx, backlog).map(done))?;
+                let reply =
+                    self.on_free_port(id, |socket, cx| socket.listen(cx, backlog).map(done))?;
                 if endpoint.stream.is_some() {
                     self.with_cx(|cx| endpoint.listens(cx));
                 }
@@ -210,9 +251,18 @@ impl Engine {
                 packet.map(bytes_only).ok_or(Errno(libc::EAGAIN))
             }
             InetCall::Ready(id) => Ok(InetReply {
-                value: self.endpoint(id)?.socket()?.ready().0.into(),
+                value: self.endpoint(id)?.look()?.0.into(),
                 ..InetReply::default()
             }),
+            InetCall::Memory(id) => {
+                let memory = lock(&self.endpoint(id)?.ring).clone();
+                let memory = memory.ok_or(Errno(libc::EINVAL))?;
+                Ok(InetReply {
+                    value: memory.length as i64,
+                    bytes: Vec::new(),
+                    file: Some(memory.file.try_clone()?.into()),
+                })
+            }
             InetCall::LocalAddress(id) => {
                 Ok(bytes_only(self.endpoint(id)?.socket()?.local_address()))
             }
@@ -294,6 +344,21 @@ impl Engine {
         self.with_cx(|cx| work(socket, cx)).map_err(Errno)
     }
 
+    /// As [`on`](Self::on) for a call that takes a port. A socket that its program has closed gives its port back first.
+    fn on_free_port(
+        &self,
+        id: SocketId,
+        work: impl Fn(&Socket, &mut Cx<'_>) -> Result<InetReply, i32>,
+    ) -> Result<InetReply, Errno> {
+        match self.on(id, &work) {
+            Err(Errno(libc::EADDRINUSE)) => {
+                self.serve_closed();
+                self.on(id, &work)
+            }
+            done => done,
+        }
+    }
+
     /// Makes the endpoint of a socket that does not exist yet, and the client's descriptor.
     fn endpoint_for(
         &self,
@@ -317,6 +382,8 @@ impl Engine {
             socket: OnceLock::new(),
             stream,
             error: AtomicI32::new(0),
+            ring: Mutex::default(),
+            told: AtomicBool::new(false),
         });
         Ok((endpoint, client))
     }
@@ -448,17 +515,8 @@ impl Engine {
             return false;
         };
         let _serving = self.time.serving();
-        let mut events = Vec::with_capacity(EVENTS);
-        let none = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // An error leaves the list empty.
-        let _ = epoll::wait(
-            watch,
-            rustix::buffer::spare_capacity(&mut events),
-            Some(&none),
-        );
+        let _turn = lock(&self.inet.turn);
+        let events = events(watch);
         let later = std::mem::take(&mut *lock(&self.inet.later));
         let mut ready: BTreeMap<u64, epoll::EventFlags> = BTreeMap::new();
         for (id, flags) in events.iter().map(|event| (event.data.u64(), event.flags)) {
@@ -471,6 +529,29 @@ impl Engine {
             self.inet_event(id, flags);
         }
         !ready.is_empty()
+    }
+
+    /// Closes the sockets that programs have closed. Under virtual time what others have written waits.
+    fn serve_closed(&self) {
+        let Some(watch) = self.inet.watch.get() else {
+            return;
+        };
+        let _turn = lock(&self.inet.turn);
+        loop {
+            let events = events(watch);
+            for event in &events {
+                let (id, flags) = (event.data.u64(), event.flags);
+                if flags.contains(epoll::EventFlags::HUP) || !self.time.serves_sockets() {
+                    self.inet_event(id, flags);
+                } else {
+                    lock(&self.inet.later).insert(id);
+                    self.time.sent().fetch_add(1, SeqCst);
+                }
+            }
+            if events.len() < EVENTS {
+                return;
+            }
+        }
     }
 
     /// Returns whether a program has ever opened a socket.
@@ -504,6 +585,22 @@ impl Engine {
         }
         self.with_cx(|cx| endpoint.run_now(cx, self));
     }
+}
+
+/// Takes events that have come, at most [`EVENTS`].
+fn events(watch: &OwnedFd) -> Vec<epoll::Event> {
+    let mut events = Vec::with_capacity(EVENTS);
+    let none = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // An error leaves the list empty.
+    let _ = epoll::wait(
+        watch,
+        rustix::buffer::spare_capacity(&mut events),
+        Some(&none),
+    );
+    events
 }
 
 fn done((): ()) -> InetReply {

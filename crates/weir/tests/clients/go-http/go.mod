@@ -1,0 +1,3 @@
+module weir/tests/clients/http
+
+go 1.19
