@@ -225,6 +225,15 @@ pub enum InetCall {
     Option(SocketId, i32, i32),
     /// `shutdown` of a socket that carries no stream.
     Shutdown(SocketId, i32),
+    /// `open` of `/dev/net/tun`. The reply has the id as value and the client's descriptor: a `SOCK_SEQPACKET` socket with
+    /// one packet per frame.
+    OpenTun {
+        /// The namespace of the calling thread.
+        ns: NsId,
+    },
+    /// An ioctl of such a file ([`crate::tun`]). The bytes are the `struct ifreq` or the number that the caller passes, the
+    /// reply's what is written back. For `TUNGETDEVNETNS` the reply's value is the namespace.
+    Tun(SocketId, u32),
 }
 
 /// The result of an [`InetCall`].

@@ -8,7 +8,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The length of the head in bytes.
-pub const HEAD: usize = 20;
+pub const HEAD: usize = 28;
 /// The flag of a packet without a datagram: it makes the descriptor readable because an error is pending or the error
 /// queue is not empty.
 pub const WAKE: u32 = 1 << 31;
@@ -26,6 +26,8 @@ pub struct Datagram<'a> {
     pub length: u32,
     /// Flags for `msg_flags`, and [`WAKE`].
     pub flags: u32,
+    /// When it was received, in ns since 1970.
+    pub time: u64,
 }
 
 impl<'a> Datagram<'a> {
@@ -38,6 +40,8 @@ impl<'a> Datagram<'a> {
             self.data.len() as u32,
             self.length,
             self.flags,
+            self.time as u32,
+            (self.time >> 32) as u32,
         ];
         for (place, word) in head.chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_ne_bytes());
@@ -66,6 +70,7 @@ impl<'a> Datagram<'a> {
             data,
             length: word(3),
             flags: word(4),
+            time: u64::from(word(5)) | u64::from(word(6)) << 32,
         })
     }
 }
@@ -87,6 +92,7 @@ mod tests {
             data: b"data",
             length: 9,
             flags: 0x20,
+            time: 0x1234_5678_9abc_def0,
         };
         let bytes = datagram.to_bytes();
         assert_eq!(Datagram::parse(&bytes), Some(datagram));

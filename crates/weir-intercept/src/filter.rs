@@ -16,7 +16,8 @@
 //! paths, and the filter recognises the write to a sysctl by its descriptor: see [`WRITE_FDS`].
 pub(crate) mod calls;
 
-use crate::supervisor::{MOST_POLLED, nsfs};
+use crate::supervisor::{MOST_POLLED, STAMPS, nsfs};
+use crate::tun;
 use libc::c_long;
 
 /// The descriptors of sysctl files opened for writing, so that a filter can recognise a `write` to
@@ -126,6 +127,8 @@ const EMPTY_PATH: u32 = libc::AT_EMPTY_PATH as u32;
 const SOCKADDR: &[u32] = &[12, 16, 28];
 /// The number of descriptors of a `poll` that may have a socket with an error.
 const POLLED: Test = Range(1, 1, MOST_POLLED as u32);
+/// The flags of a send that a stream's pair would lose.
+const STREAM_FLAGS: u32 = (libc::MSG_EOR | libc::MSG_MORE | libc::MSG_FASTOPEN) as u32;
 /// The commands of `fcntl` that duplicate a descriptor.
 const DUPLICATE: &[u32] = &[libc::F_DUPFD as u32, libc::F_DUPFD_CLOEXEC as u32];
 const LAST_WRITE_FD: u32 = WRITE_FDS.end - 1;
@@ -153,7 +156,7 @@ const RULES: &[Rule] = &[
     (
         If::NoHostNetwork,
         libc::SYS_sendmsg,
-        &[AnyOf(2, libc::MSG_FASTOPEN as u32)],
+        &[AnyOf(2, STREAM_FLAGS)],
         Notify,
     ),
     (If::Always, libc::SYS_recvmsg, &[TRAFFIC], Notify),
@@ -380,13 +383,14 @@ const RULES: &[Rule] = &[
     (If::NoHostNetwork, libc::SYS_recvfrom, &[HIGH], Notify),
     (If::Always, libc::SYS_sendto, &[TRAFFIC], Notify),
     (If::NoHostNetwork, libc::SYS_sendto, &[HIGH], Notify),
-    // A stream that opens with data.
+    // Streams lose these, and refuse an address.
     (
         If::NoHostNetwork,
         libc::SYS_sendto,
-        &[AnyOf(3, libc::MSG_FASTOPEN as u32)],
+        &[AnyOf(3, STREAM_FLAGS)],
         Notify,
     ),
+    (If::NoHostNetwork, libc::SYS_sendto, &[NotNull(4)], Notify),
     (
         If::NoHostNetwork,
         libc::SYS_ioctl,
@@ -410,6 +414,37 @@ const RULES: &[Rule] = &[
         If::Always,
         libc::SYS_ioctl,
         &[Range(1, 0x8b00, 0x8bff)],
+        Notify,
+    ),
+    (
+        If::NoHostNetwork,
+        libc::SYS_ioctl,
+        &[SOCKETS, In(1, STAMPS)],
+        Notify,
+    ),
+    (
+        If::NoHostNetwork,
+        libc::SYS_ioctl,
+        &[HIGH, In(1, STAMPS)],
+        Notify,
+    ),
+    // TUN*.
+    (
+        If::NoHostNetwork,
+        libc::SYS_ioctl,
+        &[Range(1, *tun::WRITES.start(), *tun::WRITES.end())],
+        Notify,
+    ),
+    (
+        If::NoHostNetwork,
+        libc::SYS_ioctl,
+        &[Range(1, *tun::READS.start(), *tun::READS.end())],
+        Notify,
+    ),
+    (
+        If::NoHostNetwork,
+        libc::SYS_ioctl,
+        &[In(1, tun::OTHERS)],
         Notify,
     ),
     // NS_GET_*.

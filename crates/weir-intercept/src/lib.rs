@@ -58,6 +58,7 @@ mod supervisor;
 mod sys;
 pub mod task;
 pub mod transport;
+pub mod tun;
 pub mod waits;
 
 pub use backend::{

@@ -22,6 +22,7 @@ pub mod loopback;
 pub mod macvlan;
 pub mod netdevsim;
 pub mod sit;
+pub mod tun;
 pub mod tunnel;
 pub mod veth;
 pub mod vlan;
@@ -51,6 +52,7 @@ pub static KINDS: &[&Kind] = &[
     &macvlan::KIND,
     &netdevsim::KIND,
     &sit::KIND,
+    &tun::KIND,
     &veth::KIND,
     &vlan::KIND,
     &vrf::KIND,

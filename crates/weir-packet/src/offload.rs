@@ -72,6 +72,19 @@ impl Headers {
         Self::behind(frame, network, ethertype)
     }
 
+    /// Does the same for a packet's data, which begin at the Ethernet header or at the network header.
+    fn of_packet(packet: &Packet) -> Option<Self> {
+        let data = packet.data();
+        if packet.network_offset() != Some(0) {
+            return Self::of(data);
+        }
+        let ethertype = match data.first()? >> 4 {
+            6 => ETH_P_IPV6,
+            _ => ETH_P_IP,
+        };
+        Self::behind(data, 0, ethertype)
+    }
+
     /// Does the same for a frame with its network header at an offset.
     fn behind(frame: &[u8], network: usize, ethertype: u16) -> Option<Self> {
         let packet = frame.get(network..)?;
@@ -169,7 +182,8 @@ pub fn segment(frame: &[u8], size: usize, emit: impl FnMut(&[u8], &[u8])) -> usi
 pub fn describe_segments(packet: &mut Packet, size: usize, transport: usize) -> bool {
     let frame = packet.data();
     let described = || {
-        let headers = Headers::of(frame).filter(|headers| headers.transport == transport)?;
+        let headers =
+            Headers::of_packet(packet).filter(|headers| headers.transport == transport)?;
         let ip = frame.get(headers.network..)?;
         let len = match headers.ipv6 {
             true => Ipv6::LEN + usize::from(Ipv6::new(ip)?.payload_len()),
@@ -211,10 +225,11 @@ pub struct Transport {
     pub reduced: bool,
 }
 
-/// Returns where the transport header of a long packet is. The data begin at the Ethernet header.
+/// Returns where the transport header of a long packet is. The data begin at the Ethernet header or at the network
+/// header.
 pub fn transport_of(packet: &Packet) -> Option<Transport> {
     let frame = packet.data();
-    let headers = Headers::of(frame)?;
+    let headers = Headers::of_packet(packet)?;
     let sum = headers.pseudo(frame, frame.len() - headers.transport)?;
     let tcp = headers.protocol == IPPROTO_TCP;
     let flags = frame.get(headers.transport + 13).copied();
@@ -238,13 +253,7 @@ pub fn segment_packet(packet: &Packet, memory: &mut Cache, mut emit: impl FnMut(
     let frame = packet.data();
     let network = packet.network_offset() == Some(0);
     let headers = match network {
-        true => {
-            let ethertype = match frame.first().map_or(0, |byte| byte >> 4) {
-                6 => ETH_P_IPV6,
-                _ => ETH_P_IP,
-            };
-            Headers::behind(frame, 0, ethertype)
-        }
+        true => Headers::of_packet(packet),
         false => Headers::of(frame).or_else(|| Headers::labelled(frame)),
     };
     let Some(headers) = headers.filter(|_| segments.size > 0) else {

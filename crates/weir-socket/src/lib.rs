@@ -150,7 +150,7 @@ pub struct Message<'a> {
     pub flags: i32,
     /// The length that the sender's datagram has, in bytes; more than the data where they were cut.
     pub length: usize,
-    /// When it was received, in ns of the stack's clock.
+    /// When it was received, in ns since 1970 as programs see it.
     pub time: u64,
 }
 

@@ -775,7 +775,7 @@ impl Observer for Tap {
             data: data.get(..keep).unwrap_or_default(),
             flags: 0,
             length: data.len(),
-            time: frame.time,
+            time: wall,
         });
         self.count(taken);
     }

@@ -140,7 +140,7 @@ pub fn pass(
         data,
         flags: 0,
         length: data.len(),
-        time: cx.now,
+        time: wall,
     };
     socket.user().message(&message) || dropped(socket)
 }

@@ -418,8 +418,16 @@ impl Socket {
     /// # Errors
     /// EAGAIN without room, EPIPE after the end, ENOTCONN, or the pending error.
     pub fn write(&self, cx: &mut Cx<'_>, data: &[u8]) -> Result<usize, i32> {
+        self.write_part(cx, data, 0)
+    }
+
+    /// Does the same with flags of `send`: `MSG_MORE` and `MSG_EOR` count if all data find room.
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    pub fn write_part(&self, cx: &mut Cx<'_>, data: &[u8], flags: i32) -> Result<usize, i32> {
         match &self.proto {
-            Proto::Tcp(tcp) => tcp.write(self, cx, data),
+            Proto::Tcp(tcp) => tcp.write(self, cx, data, flags),
             _ => Err(errno::EOPNOTSUPP),
         }
     }

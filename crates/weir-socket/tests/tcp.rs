@@ -255,9 +255,9 @@ fn options_are_kept_and_reported() {
     assert_eq!(client.option(libc::SOL_TCP, libc::TCP_MAXSEG), Ok(1448));
     let info = client
         .socket
-        .option(libc::SOL_TCP, libc::TCP_INFO, &[0; 232]);
+        .option(libc::SOL_TCP, libc::TCP_INFO, &[0; 280]);
     let info = info.unwrap();
-    assert_eq!(info.len(), 232);
+    assert_eq!(info.len(), 280);
     // Established; timestamps, SACK and scaling; both scales 7.
     assert_eq!((info[0], info[5], info[6]), (1, 7, 0x77));
     let name = server

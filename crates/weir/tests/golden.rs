@@ -147,6 +147,7 @@ scripts! {
     tc_wrong_htb = "tc-wrong-htb",
     tc_wrong_options = "tc-wrong-options",
     tc_wrong_parent = "tc-wrong-parent",
+    tun = "tun",
     veth = "veth",
     vlan = "vlan",
     vlan_carrier = "vlan-carrier",

@@ -115,6 +115,9 @@ impl Supervisor {
     pub(super) fn ioctl(&mut self, call: &Call) -> Handled {
         let request = call.args[1] as u32;
         let address = call.args[2];
+        if let Some(file) = self.tun_of(call) {
+            return self.tun_ioctl(call, file);
+        }
         let Some(ns) = self.namespace_for_ioctl(call) else {
             return Ok(Answer::Continue);
         };
@@ -314,6 +317,12 @@ impl Supervisor {
             Ok(())
         })?;
         found.ok_or(Errno(libc::ENODEV))
+    }
+
+    /// Returns the hardware type and the link-layer address of a device.
+    pub(super) fn hardware_address(&self, ns: NsId, name: &[u8]) -> Result<(u16, Vec<u8>), Errno> {
+        let link = self.link(ns, Key::Name(name))?;
+        Ok((link.kind, link.address))
     }
 
     /// Checks that a device with this index exists.

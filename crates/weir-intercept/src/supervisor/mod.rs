@@ -6,7 +6,7 @@
 //! be available at once), [`namespace`] (unshare, setns, mounts of namespace files, lifetime of
 //! namespaces), [`nsfs`] (`statfs` and ioctls of namespace files), [`path`] (resolution of path
 //! arguments), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`),
-//! [`ioctl`] (`SIOC*`), [`wait`] (timed waits), [`clock`] (reads of the clock), [`alarm`]
+//! [`ioctl`] (`SIOC*`), [`tun`] (`/dev/net/tun`), [`wait`] (timed waits), [`clock`] (reads of the clock), [`alarm`]
 //! (timers).
 //!
 //! The thread takes one call at a time. It identifies an open file of a client by (device, inode),
@@ -29,10 +29,11 @@ mod refuse;
 mod served;
 mod socket;
 mod traffic;
+mod tun;
 mod unreadable;
 mod wait;
 
-pub(crate) use internet::MOST_POLLED;
+pub(crate) use internet::{MOST_POLLED, STAMPS};
 
 use crate::backend::{Backend, Errno, NsId, StackInfo};
 use crate::runtime::Runtime;
@@ -353,6 +354,12 @@ impl Supervisor {
             libc::SYS_ioctl if call.args[1] as u32 == libc::FIONREAD as u32 => {
                 match self.inet_of(call) {
                     Some(_) => self.next_length(call),
+                    None => Ok(Answer::Continue),
+                }
+            }
+            libc::SYS_ioctl if STAMPS.contains(&(call.args[1] as u32)) => {
+                match self.inet_of(call) {
+                    Some(socket) => self.last_time(call, socket),
                     None => Ok(Answer::Continue),
                 }
             }

@@ -27,13 +27,15 @@ pub(super) enum Waiting {
     Accept,
     /// The end of a handshake.
     Connect(Connecting),
+    /// Room for data.
+    Room,
 }
 
 impl Waiting {
     fn events(self) -> i16 {
         match self {
             Waiting::Datagram | Waiting::Accept => libc::POLLIN,
-            Waiting::Connect(_) => libc::POLLOUT,
+            Waiting::Connect(_) | Waiting::Room => libc::POLLOUT,
         }
     }
 
@@ -42,6 +44,7 @@ impl Waiting {
         match self {
             Waiting::Datagram | Waiting::Accept => (libc::SO_RCVTIMEO, libc::EAGAIN),
             Waiting::Connect(_) => (libc::SO_SNDTIMEO, libc::EINPROGRESS),
+            Waiting::Room => (libc::SO_SNDTIMEO, libc::EAGAIN),
         }
     }
 }
@@ -139,7 +142,7 @@ impl Supervisor {
             if self.listener.is_waiting(&call) {
                 let answer = match parked.waiting {
                     Waiting::Connect(connecting) => self.connected(&call, connecting),
-                    Waiting::Datagram | Waiting::Accept => self.handle(&call),
+                    Waiting::Datagram | Waiting::Accept | Waiting::Room => self.handle(&call),
                 };
                 self.keep_deadline(&call, parked.deadline);
                 self.listener.answer(&call, answer);

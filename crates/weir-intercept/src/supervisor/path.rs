@@ -9,7 +9,7 @@
 //! | removal of a namespace's name (both modes) | `EBUSY`, as for a mount point |
 //! | `/proc/PID/{uid_map,gid_map,setgroups}`, for writing | a sink, if the process asked for a user namespace and was answered without one |
 //! | `/proc/PID/net/...` of a process outside | `EACCES`: it shows the host's network |
-//! | `/dev/net/tun` | `EACCES`: a tap device would belong to the host |
+//! | `/dev/net/tun` | a device of the caller's namespace ([`super::tun`]) |
 //!
 //! Relative paths start at the caller's working directory or directory descriptor. Dots are
 //! resolved lexically; symbolic links other than the ones above are not followed.
@@ -319,14 +319,7 @@ impl Supervisor {
                 return Err(Errno(libc::EACCES));
             }
             Place::Tun if self.setup.host_network => return Ok(Answer::Continue),
-            Place::Tun => {
-                self.say_once(
-                    call,
-                    "tun",
-                    "/dev/net/tun is refused: a tap device would belong to the host",
-                );
-                return Err(Errno(libc::EACCES));
-            }
+            Place::Tun => return self.open_tun(call, flags),
             Place::Served(served) => return self.open_served(call, &served, flags),
             Place::Namespace(thread) => match self.tasks.namespace_of(thread) {
                 _ if flags & libc::O_NOFOLLOW != 0 => return Ok(Answer::Continue),

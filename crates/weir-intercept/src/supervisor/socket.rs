@@ -68,6 +68,12 @@ pub(super) struct Sockets {
     pub(super) rings: BTreeSet<SocketId>,
     /// The sockets whose descriptors are files of memory at the moment.
     pub(super) swapped: Vec<super::internet::Swapped>,
+    /// The time of the last datagram of the sockets whose programs ask for it, by their id.
+    pub(super) stamps: BTreeMap<u64, Option<u64>>,
+    /// The files of `/dev/net/tun`.
+    pub(super) tuns: BTreeMap<FileKey, SocketId>,
+    /// The number of them at which to look for closed ones.
+    pub(super) prune_tuns_at: usize,
     prune_at: usize,
 }
 

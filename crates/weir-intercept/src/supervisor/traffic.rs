@@ -66,8 +66,8 @@ impl Supervisor {
         let Some((id, protocol)) = self.netlink(call).map(|s| (s.id, s.protocol)) else {
             return match self.inet_of(call) {
                 Some(socket) if !socket.is_stream() => self.send_datagram(call, socket),
-                Some(socket) => self.send_fast(call, socket),
-                _ => Ok(Answer::Continue),
+                Some(socket) => self.send_stream(call, socket),
+                None => Ok(Answer::Continue),
             };
         };
         // If the datagram cannot be read or sent here, the kernel sends it or reports the error.

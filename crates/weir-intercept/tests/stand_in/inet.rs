@@ -108,6 +108,9 @@ impl Inet {
                 file: Some(file),
             });
         }
+        if matches!(call, InetCall::OpenTun { .. } | InetCall::Tun(..)) {
+            return Err(Errno(libc::EBADF));
+        }
         let (InetCall::Bind(id)
         | InetCall::Connect(id)
         | InetCall::Filled { socket: id, .. }
@@ -199,6 +202,7 @@ impl Inet {
                     data,
                     length: data.len() as u32,
                     flags: 0,
+                    time: 0,
                 };
                 match port(to) {
                     1 => return Err(Errno(libc::ENETUNREACH)),

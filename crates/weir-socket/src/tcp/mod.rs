@@ -44,6 +44,8 @@ use crate::{Outgoing, Ready, Shutdown, User};
 use send::Outbox;
 use tuple::Tuple;
 
+const MSG_EOR: i32 = 0x80;
+const MSG_MORE: i32 = 0x8000;
 const AF_UNSPEC: u16 = 0;
 /// The most connections that may wait (`net.core.somaxconn`).
 const SOMAXCONN: i32 = 4096;
@@ -481,14 +483,20 @@ impl Tcp {
         if message.flags & fast::MSG_FASTOPEN != 0 {
             return self.send_fast(socket, cx, message);
         }
-        self.write(socket, cx, message.data)
+        self.write(socket, cx, message.data, message.flags)
     }
 
     /// Queues data.
     ///
     /// # Errors
     /// EAGAIN, EPIPE, or the pending error.
-    pub fn write(&self, socket: &Socket, cx: &mut Cx<'_>, data: &[u8]) -> Result<usize, i32> {
+    pub fn write(
+        &self,
+        socket: &Socket,
+        cx: &mut Cx<'_>,
+        data: &[u8],
+        flags: i32,
+    ) -> Result<usize, i32> {
         let core = self.core(socket);
         let mut inner = core.lock();
         let tuple = inner.tuple;
@@ -509,7 +517,8 @@ impl Tcp {
         } else if connection.state() == State::SynSent {
             return Err(errno::EAGAIN);
         }
-        let count = connection.send(cx.now, data);
+        let (more, ends) = (flags & MSG_MORE != 0, flags & MSG_EOR != 0);
+        let count = connection.send_part(cx.now, data, more, ends);
         core.settle(cx, inner, Outbox::new(tuple));
         match count {
             0 if !data.is_empty() => Err(errno::EAGAIN),

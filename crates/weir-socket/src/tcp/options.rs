@@ -105,7 +105,12 @@ pub fn set(inner: &mut Inner, v6: bool, name: i32, value: &[u8]) -> Result<(), i
             }
             inner.fast_open.no_cookie = on;
         }
-        NODELAY => settings.nodelay = on,
+        NODELAY => {
+            settings.nodelay = on;
+            if on && let Kind::Open(connection) = &mut inner.kind {
+                connection.push();
+            }
+        }
         CORK => settings.cork = on,
         MAXSEG => {
             if val != 0 {

@@ -60,6 +60,8 @@ impl Round {
 
 impl Connection {
     pub(crate) fn acknowledge(&mut self, now: u64, header: &Header, length: usize) -> Acked {
+        // `MSG_MORE` holds data back until something happens.
+        self.more = false;
         let ack = header.ack;
         let prior_una = self.una;
         let mut round = Round {

@@ -4,7 +4,7 @@
 use super::{Connection, NEVER, Timer, ecn};
 use crate::time::MS;
 
-/// `struct tcp_info` of Linux 6.1.
+/// `struct tcp_info` of Linux 6.18. The fields after `tcpi_rcv_wnd` are zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Info {
     /// The state, as `TCP_ESTABLISHED` and so on.
@@ -65,11 +65,13 @@ pub struct Info {
     pub rcv_ooopack: u32,
     /// The peer's window in bytes.
     pub snd_wnd: u32,
+    /// This end's window in bytes.
+    pub rcv_wnd: u32,
 }
 
 impl Info {
     /// The length of the structure, in bytes.
-    pub const LENGTH: usize = 232;
+    pub const LENGTH: usize = 280;
 
     /// Returns the structure in native byte order.
     pub fn bytes(&self) -> [u8; Self::LENGTH] {
@@ -129,6 +131,7 @@ impl Info {
             self.reord_seen,
             self.rcv_ooopack,
             self.snd_wnd,
+            self.rcv_wnd,
         ] {
             put(&word.to_ne_bytes());
         }
@@ -225,6 +228,7 @@ impl Connection {
             reord_seen: self.totals.reord_seen,
             rcv_ooopack: self.totals.early,
             snd_wnd: self.wnd,
+            rcv_wnd: self.rcv_wnd,
         }
     }
 }

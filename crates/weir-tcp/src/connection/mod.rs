@@ -13,6 +13,7 @@ mod sack;
 pub mod settings;
 mod timer;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::buffer::Ring;
@@ -258,6 +259,12 @@ pub struct Connection {
     pub(crate) base: u32,
     pub(crate) fin_queued: bool,
     pub(crate) sml: u32,
+    /// The end of the data that the program has pushed: those written without `MSG_MORE`.
+    pub(crate) pushed: u32,
+    /// The last write said that more follows (`MSG_MORE`).
+    pub(crate) more: bool,
+    /// Ends of records (`MSG_EOR`), oldest first: no segment goes beyond one.
+    pub(crate) records: VecDeque<u32>,
     pub(crate) send: Ring,
     pub(crate) sent: Queue,
     pub(crate) mss: u16,
@@ -403,6 +410,9 @@ impl Connection {
             base: isn.wrapping_add(1),
             fin_queued: false,
             sml: isn,
+            pushed: isn.wrapping_add(1),
+            more: false,
+            records: VecDeque::new(),
             send: Ring::default(),
             sent: Queue::default(),
             mss: 536,
@@ -669,11 +679,35 @@ impl Connection {
             self.idle_check(now);
             self.send.push(&data[..count]);
             self.release_at = NEVER;
+            self.pushed = self.data_end();
+            self.more = false;
         }
         if count < data.len() {
             self.no_space = true;
         }
         count
+    }
+
+    /// Queues data as [`send`](Self::send) does. `more`: more will follow, so a short segment waits for them
+    /// (`MSG_MORE`). `ends`: a record ends here, and no segment goes beyond (`MSG_EOR`).
+    pub fn send_part(&mut self, now: u64, data: &[u8], more: bool, ends: bool) -> usize {
+        let pushed = self.pushed;
+        let count = self.send(now, data);
+        if count > 0 && count == data.len() {
+            self.more = more;
+            if more {
+                self.pushed = pushed;
+            }
+            if ends {
+                self.records.push_back(self.data_end());
+            }
+        }
+        count
+    }
+
+    /// Sends what Nagle's algorithm or a cork holds back (`TCP_NODELAY` set again).
+    pub fn push(&mut self) {
+        self.pending |= pending::PUSH;
     }
 
     /// Returns whether data may be queued.

@@ -201,6 +201,10 @@ impl Connection {
         let options = self.options(now);
         self.dsack = None;
         let window = self.select_window();
+        if length > u32::from(mss) {
+            // A receiver's GRO passes a burst on at once (`__tcp_transmit_skb`).
+            flags |= PSH;
+        }
         let mut ecn_capable = false;
         if self.ecn & ecn::OK != 0 {
             if self.ecn & ecn::DEMAND_CWR != 0 {
@@ -481,7 +485,15 @@ impl Connection {
 
     /// How much goes into the next segment, and whether the FIN goes along.
     fn next_piece(&self, quota: u32, mss: u16, mode: Mode) -> Option<(u32, bool)> {
-        let unsent = self.data_end().wrapping_sub(self.nxt);
+        let all = self.data_end().wrapping_sub(self.nxt);
+        let record = self.records.iter().find(|end| after(**end, self.nxt));
+        let unsent = record.map_or(all, |end| all.min(end.wrapping_sub(self.nxt)));
+        // A record with data behind it waits for nothing.
+        let mode = if unsent < all && mode == Mode::Normal {
+            Mode::Push
+        } else {
+            mode
+        };
         let mss = u32::from(mss);
         let window = self.wnd_end().wrapping_sub(self.nxt);
         let window = if (window as i32) < 0 { 0 } else { window };
@@ -489,6 +501,7 @@ impl Connection {
             // A FIN alone: the window does not hold it back.
             return Some((0, true));
         }
+        let fin_queued = self.fin_queued && unsent == all;
         let first = unsent.min(mss);
         if first > window {
             return None;
@@ -513,10 +526,10 @@ impl Connection {
                 }
             }
         }
-        if length < mss && self.holds_back(mode, false) && !(self.fin_queued && length == unsent) {
+        if length < mss && self.holds_back(mode, false) && !(fin_queued && length == unsent) {
             return None;
         }
-        Some((length, self.fin_queued && length == unsent))
+        Some((length, fin_queued && length == unsent))
     }
 
     /// Nagle's algorithm with Minshall's change, and the cork (`tcp_nagle_check`).
@@ -524,7 +537,7 @@ impl Connection {
         if mode != Mode::Normal || self.fin_queued {
             return false;
         }
-        if self.settings.cork {
+        if self.settings.cork || self.more {
             return true;
         }
         if self.settings.nodelay {
@@ -563,8 +576,9 @@ impl Connection {
         if fin {
             flags |= FIN;
         }
-        let last = seq.wrapping_add(length) == self.data_end();
-        if length > 0 && last && !self.settings.cork
+        let last = seq.wrapping_add(length) == self.data_end() && self.pushed == self.data_end();
+        let record = self.records.contains(&seq.wrapping_add(length));
+        if length > 0 && (last || record)
             || after(end, self.sml.wrapping_add(self.max_wnd >> 1)) && length > 0
         {
             flags |= PSH;
@@ -574,6 +588,9 @@ impl Connection {
         }
         let first = self.sent.packets == 0;
         self.nxt = end;
+        while self.records.front().is_some_and(|at| !after(*at, end)) {
+            self.records.pop_front();
+        }
         self.sent.push(Sent {
             seq,
             end,

@@ -458,7 +458,12 @@ impl Connection {
             }
             ato = ato.min(most);
         }
-        let at = now.saturating_add(ato.max(DELAY_MIN));
+        if ato == 0 {
+            // No data have come yet: the timer expires at once.
+            self.pending |= pending::ACK;
+            return;
+        }
+        let at = now.saturating_add(ato);
         if self.ack.deadline != NEVER {
             if self.ack.deadline <= now.saturating_add(ato / 4) {
                 self.pending |= pending::ACK;

@@ -282,10 +282,12 @@ impl Engine {
         finished
     }
 
-    /// Applies sysctl writes through descriptors that the filter cannot see.
+    /// Applies sysctl writes through descriptors that the filter cannot see, and what programs have
+    /// written to files of `/dev/net/tun`.
     pub fn settle_sysctls(&self) {
         self.pending
             .drain(|ns, tree, path, value| self.write(ns, tree, path, value));
+        self.take_frames();
     }
 
     fn ns(&self, id: NsId) -> Result<Arc<Namespace>, Errno> {
@@ -467,11 +469,13 @@ impl Backend for Engine {
     }
 
     fn lookup(&self, ns: NsId, tree: Tree, path: &str) -> Result<Node, Errno> {
+        self.take_frames();
         let ns = self.ns(ns)?;
         files::lookup(&self.stack, &ns, tree, path)
     }
 
     fn list(&self, ns: NsId, tree: Tree, path: &str) -> Result<Vec<String>, Errno> {
+        self.take_frames();
         let ns = self.ns(ns)?;
         files::list(&self.stack, &ns, tree, path)
     }

@@ -15,6 +15,7 @@ use weir_stack::connection::{Connection, NoPeer};
 use weir_stack::link::bond::slave::Slave;
 use weir_stack::link::bond::{Bond, bond_in};
 use weir_stack::link::operstate;
+use weir_stack::link::tun::tun_of;
 use weir_stack::rtnl::link::statistics;
 use weir_stack::{Device, Namespace, Stack};
 use weir_sync::rcu::Guard;
@@ -377,6 +378,32 @@ fn bridge_ports(ns: &Namespace, bridge: &Arc<Device>, guard: &Guard) -> Vec<Stri
     ports.map(|device| device.name()).collect()
 }
 
+/// The attributes of a device that a program serves (`drivers/net/tun.c`).
+const OF_TUN: &[Attribute] = &[
+    only("group", |_, device| {
+        say_id(tun_of(device).ok_or(NO_SUCH)?.owners().1)
+    }),
+    only("owner", |_, device| {
+        say_id(tun_of(device).ok_or(NO_SUCH)?.owners().0)
+    }),
+    only("tun_flags", |_, device| {
+        let flags = tun_of(device).ok_or(NO_SUCH)?.flags();
+        say(format!("{flags:#x}"))
+    }),
+];
+
+fn say_id(id: Option<u32>) -> Result<String, Errno> {
+    id.map_or_else(|| say(-1), say)
+}
+
+/// The attributes that devices of this kind have besides.
+fn own_attributes(device: &Device) -> &'static [Attribute] {
+    match tun_of(device) {
+        Some(_) => OF_TUN,
+        None => &[],
+    }
+}
+
 fn place(ns: &Namespace, path: &str, guard: &Guard) -> Option<Place> {
     let mut parts = path.split('/');
     let name = parts.next().filter(|name| !name.is_empty());
@@ -453,7 +480,8 @@ fn place(ns: &Namespace, path: &str, guard: &Guard) -> Option<Place> {
             return place(ns, &path.collect::<Vec<_>>().join("/"), guard);
         }
         [name] => {
-            let attribute = ATTRIBUTES.iter().find(|known| known.name == name)?;
+            let mut all = ATTRIBUTES.iter().chain(own_attributes(&device));
+            let attribute = all.find(|known| known.name == name)?;
             Place::Attribute(device, attribute)
         }
         _ => return None,
@@ -501,6 +529,7 @@ pub fn list(stack: &Stack, ns: &Namespace, path: &str) -> Result<Vec<String>, Er
             }
             let mut names: Vec<&str> = ATTRIBUTES
                 .iter()
+                .chain(own_attributes(&device))
                 .map(|one| one.name)
                 .chain(folders)
                 .collect();
@@ -709,6 +738,7 @@ mod tests {
     #[test]
     fn names_are_sorted() {
         assert!(ATTRIBUTES.is_sorted_by_key(|attribute| attribute.name));
+        assert!(OF_TUN.is_sorted_by_key(|attribute| attribute.name));
         assert!(STATISTICS.is_sorted_by_key(|(name, _)| *name));
         for files in [sys_bridge::BRIDGE, sys_bridge::PORT] {
             assert!(files.is_sorted_by_key(|(name, ..)| *name));

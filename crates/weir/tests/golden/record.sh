@@ -21,6 +21,7 @@ done
 [ ${#on_linux[@]} = 0 ] || TIMEOUT=900 ../../../../examples/on-linux.sh bash -c '
     new=$1
     shift
+    modprobe -d /run/modules tun
     for name; do
         unshare -n -m bash -c "mount -t tmpfs tmpfs /run; mount -t sysfs sysfs /sys; exec bash play.sh $name.cmd" \
             >"$new/$name" 2>&1 || echo "record: $name ended with $?" >&2

@@ -11,6 +11,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The longest packet of the pair: a datagram of 64 KiB (or a jumbo frame), its address and control messages.
 const MAX_PACKET: usize = 512 << 10;
+/// The requests for the time of the last datagram (`asm/sockios.h`, `linux/sockios.h`).
+const GSTAMP_OLD: u32 = 0x8906;
+const GSTAMPNS_OLD: u32 = 0x8907;
+const GSTAMP_NEW: u32 = 0x8010_8906;
+const GSTAMPNS_NEW: u32 = 0x8010_8907;
+/// All of them.
+pub(crate) const STAMPS: &[u32] = &[GSTAMP_OLD, GSTAMPNS_OLD, GSTAMP_NEW, GSTAMPNS_NEW];
+/// The most sockets whose times are kept.
+const MOST_STAMPS: usize = 4096;
 /// The most messages of one `sendmmsg` or `recvmmsg` (`UIO_MAXIOV`).
 const MAX_MESSAGES: u64 = 1024;
 
@@ -126,6 +135,11 @@ impl Supervisor {
                 Ok(n) if n < HEAD => Ok(Some(0)),
                 Ok(n) => match Datagram::parse(&packet[..n]) {
                     Some(datagram) if datagram.flags & WAKE == 0 => {
+                        if peek == 0
+                            && let Some(stamp) = self.sockets.stamps.get_mut(&socket.id.0)
+                        {
+                            *stamp = Some(datagram.time);
+                        }
                         place.deliver(call.tid, &datagram, flags).map(Some)
                     }
                     _ => Ok(None),
@@ -193,6 +207,25 @@ impl Supervisor {
         let length = (length as u32).to_ne_bytes();
         sys::write_memory(call.tid, header + MSGHDR as u64, &length)?;
         Ok(1)
+    }
+
+    /// Serves `ioctl(SIOCGSTAMP)` and `ioctl(SIOCGSTAMPNS)`: the time of the last datagram that was received since the
+    /// first such call (`sock_gettstamp`).
+    pub(in super::super) fn last_time(&mut self, call: &Call, socket: InetSocket) -> Handled {
+        let stamps = &mut self.sockets.stamps;
+        if stamps.len() > MOST_STAMPS {
+            stamps.clear();
+        }
+        let time = (*stamps.entry(socket.id.0).or_insert(None)).ok_or(Errno(libc::ENOENT))?;
+        let (seconds, rest) = (time / 1_000_000_000, time % 1_000_000_000);
+        let rest = match call.args[1] as u32 {
+            GSTAMP_OLD | GSTAMP_NEW => rest / 1000,
+            _ => rest,
+        };
+        let mut value = seconds.to_ne_bytes().to_vec();
+        value.extend(rest.to_ne_bytes());
+        sys::write_memory(call.tid, call.args[2], &value)?;
+        Ok(Answer::Value(0))
     }
 
     /// Serves `ioctl(FIONREAD)`: the length of the next datagram.

@@ -33,6 +33,7 @@ use crate::sys;
 use std::os::fd::{AsFd, OwnedFd};
 
 pub(super) use mapped::Swapped;
+pub(crate) use datagram::STAMPS;
 pub(crate) use poll::MOST as MOST_POLLED;
 pub(super) use stream::Connecting;
 

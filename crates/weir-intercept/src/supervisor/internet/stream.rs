@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Streams: connections that begin, and those that are accepted. Data never stop here.
+//! Streams: connections that begin, and those that are accepted. Data stop only where a send has `MSG_MORE`, `MSG_EOR` or
+//! an address.
 //!
 //! `poll` may not say that a stream is writable before its handshake is over. The supervisor therefore fills the client's
 //! send buffer, and the stack takes the filling out at the end of the handshake. A listening socket is readable exactly
@@ -14,6 +15,9 @@ use std::os::fd::AsFd;
 
 /// How much is written at once to fill a send buffer, in bytes.
 const FILLING: usize = 16 << 10;
+
+/// Flags of a send that the pair would lose.
+const SPECIAL: i32 = libc::MSG_EOR | libc::MSG_MORE;
 
 /// A stream whose caller waits for the end of the handshake.
 #[derive(Clone, Copy, Debug)]
@@ -144,6 +148,52 @@ impl Supervisor {
                 After::Again => self.handle(call),
             },
             Some(error) => Err(Errno(error)),
+        }
+    }
+
+    /// Serves the sends that stop: those with flags that the pair would lose, and `sendto` with an address, which TCP
+    /// ignores and a UNIX socket refuses.
+    pub(in super::super) fn send_stream(&mut self, call: &Call, socket: InetSocket) -> Handled {
+        let (flags, place) = match call.number {
+            libc::SYS_sendto => (call.int(3), Place::of_sendto(call)),
+            libc::SYS_sendmsg => (call.int(2), Place::at(call.tid, call.args[1])?),
+            _ => return Ok(Answer::Continue),
+        };
+        let special = flags & SPECIAL != 0;
+        if !special && (call.number != libc::SYS_sendto || call.args[4] == 0) {
+            return Ok(Answer::Continue);
+        }
+        let (bytes, to, control) = place.outgoing(call.tid)?;
+        let data = bytes
+            .get(usize::from(to) + control as usize..)
+            .unwrap_or_default();
+        self.still_waiting(call)?;
+        if special {
+            let request = InetCall::Send {
+                socket: socket.id,
+                flags,
+                to: 0,
+                control: 0,
+            };
+            return match self.inet(request, data) {
+                Ok(reply) => Ok(Answer::Value(reply.value)),
+                // The pair takes it, or has the error.
+                Err(_) => Ok(Answer::Continue),
+            };
+        }
+        let file = self.duplicate(call)?;
+        match sys::send(
+            file.as_fd(),
+            data,
+            flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        ) {
+            Ok(length) => Ok(Answer::Value(length as i64)),
+            Err(Errno(libc::EAGAIN))
+                if flags & libc::MSG_DONTWAIT == 0 && !sys::is_nonblocking(file.as_fd()) =>
+            {
+                self.park(call, file, Waiting::Room)
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -107,6 +107,7 @@ pub fn fill_ipv6(stack: &Stack, device: &Arc<Device>, out: &mut Writer) {
     });
     out.put_str(ifla::IFNAME, &device.name());
     match device.link.hardware_addresses() {
+        Some((own, _)) if own.is_empty() => {}
         Some((own, _)) => out.put(ifla::ADDRESS, &own),
         None => out.put(ifla::ADDRESS, &device.address()),
     }
@@ -189,6 +190,7 @@ fn write(
     }
     out.put_fixed_pad(ifla::MAP, &LinkIfMap::default(), ifla::PAD);
     match device.link.hardware_addresses() {
+        Some((own, _)) if own.is_empty() => {}
         Some((own, broadcast)) => {
             out.put(ifla::ADDRESS, &own);
             out.put(ifla::BROADCAST, &broadcast);

@@ -9,6 +9,7 @@
 
 mod mapped;
 mod stream;
+mod tun;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
@@ -52,6 +53,10 @@ pub struct Inet {
     turn: Mutex<()>,
     /// The errors of streams that the stack has closed, until their programs ask (`SO_ERROR`).
     errors: Mutex<BTreeMap<u64, i32>>,
+    /// The open files of `/dev/net/tun`.
+    tuns: Mutex<BTreeMap<u64, Arc<tun::TunFile>>>,
+    /// Held while files are attached to devices, or detached.
+    tun_changes: Mutex<()>,
 }
 
 /// A client's socket.
@@ -97,6 +102,7 @@ impl Endpoint {
             data: &[],
             length: 0,
             flags: WAKE,
+            time: 0,
         });
     }
 
@@ -141,6 +147,7 @@ impl User for Endpoint {
             data: message.data,
             length: message.length as u32,
             flags: message.flags as u32 & !WAKE,
+            time: message.time,
         })
     }
 
@@ -172,6 +179,7 @@ impl Engine {
     /// Serves a call of a supervisor.
     pub(super) fn serve_inet(&self, call: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
         let _serving = self.time.serving();
+        self.take_frames();
         match call {
             InetCall::Open {
                 ns,
@@ -179,6 +187,8 @@ impl Engine {
                 kind,
                 protocol,
             } => self.open(ns, family, kind, protocol),
+            InetCall::OpenTun { ns } => self.open_tun(ns),
+            InetCall::Tun(id, request) => self.tun_ioctl(id, request, bytes),
             InetCall::Bind(id) => {
                 self.on_free_port(id, |socket, cx| socket.bind(cx, bytes).map(done))
             }
@@ -225,7 +235,10 @@ impl Engine {
                 };
                 let endpoint = self.endpoint(socket)?;
                 if endpoint.stream.is_some() {
-                    return self.send_fast(&endpoint, &message);
+                    return match flags & libc::MSG_FASTOPEN {
+                        0 => self.send_stream(&endpoint, data, flags),
+                        _ => self.send_fast(&endpoint, &message),
+                    };
                 }
                 self.on(socket, |socket, cx| {
                     let length = socket.send(cx, &message)?;
@@ -245,6 +258,7 @@ impl Engine {
                         data: message.data,
                         length: message.length as u32,
                         flags: message.flags as u32 & !WAKE,
+                        time: message.time,
                     };
                     packet = Some(datagram.to_bytes());
                 });
@@ -408,7 +422,11 @@ impl Engine {
         // A new endpoint has no socket.
         let _ = endpoint.socket.set(socket);
         lock(&self.inet.sockets).insert(id, endpoint.clone());
-        if let Err(error) = self.watch(&endpoint) {
+        let watched = match endpoint.wire() {
+            Some(wire) => self.watch(id, &wire, stream::interest(false)),
+            None => Err(Errno(libc::EBADF)),
+        };
+        if let Err(error) = watched {
             self.with_cx(|cx| self.close_endpoint(cx, &endpoint, false));
             return Err(error);
         }
@@ -419,15 +437,14 @@ impl Engine {
         })
     }
 
-    fn watch(&self, endpoint: &Endpoint) -> Result<(), Errno> {
+    fn watch(&self, id: u64, wire: &OwnedFd, events: epoll::EventFlags) -> Result<(), Errno> {
         let os = |error: Os| Errno(error.raw_os_error());
         let watch = match self.inet.watch.get() {
             Some(watch) => watch,
             None => self.begin_watch()?,
         };
-        let data = epoll::EventData::new_u64(endpoint.id);
-        let wire = endpoint.wire().ok_or(Errno(libc::EBADF))?;
-        epoll::add(watch, &wire, data, stream::interest(false)).map_err(os)
+        let data = epoll::EventData::new_u64(id);
+        epoll::add(watch, wire, data, events).map_err(os)
     }
 
     /// Makes the epoll of all sockets and starts the thread that serves it.
@@ -503,6 +520,7 @@ impl Engine {
         lock(&self.inet.sockets)
             .values()
             .any(|endpoint| endpoint.ns == ns)
+            || self.has_tun_files(ns)
     }
 
     /// Serves what programs have written to their streams, and the sockets that they have closed, in the order of the
@@ -575,6 +593,7 @@ impl Engine {
     /// Serves an event of a socket's end.
     fn inet_event(&self, id: u64, events: epoll::EventFlags) {
         let Ok(endpoint) = self.endpoint(SocketId(id)) else {
+            self.tun_event(id);
             return;
         };
         if endpoint.stream.is_none() {

@@ -213,6 +213,44 @@ impl Engine {
             ..InetReply::default()
         })
     }
+
+    /// Sends data of a stream that did not pass through the pair, because their flags would be lost. What the program wrote
+    /// before goes first.
+    ///
+    /// # Errors
+    /// EAGAIN if there is no room for all, or what was written before has not left.
+    pub(super) fn send_stream(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        data: &[u8],
+        flags: i32,
+    ) -> Result<InetReply, Errno> {
+        let (Some(stream), Some(wire)) = (&endpoint.stream, endpoint.wire()) else {
+            return Err(Errno(libc::EPIPE));
+        };
+        let sent = self.with_cx(|cx| {
+            endpoint.run_now(cx, self);
+            let sent = {
+                let state = stream.state();
+                let held = ioctl_fionread(&wire).is_ok_and(|length| length <= 1);
+                if state.phase != Phase::Open || state.finished || !held {
+                    return Err(libc::EAGAIN);
+                }
+                endpoint
+                    .socket()
+                    .map_err(|error| error.0)?
+                    .write_part(cx, data, flags)
+            };
+            // Something may have happened meanwhile.
+            endpoint.run_now(cx, self);
+            sent
+        });
+        let length = sent.map_err(Errno)?;
+        Ok(InetReply {
+            value: length as i64,
+            ..InetReply::default()
+        })
+    }
 }
 
 impl Endpoint {
@@ -496,6 +534,8 @@ impl Endpoint {
             if events.contains(PollFlags::ERR) {
                 state.phase = Phase::Over { reset: true };
             } else if events.contains(PollFlags::HUP) && !state.ended {
+                // Closed, or shut in both directions: then the program reads the end, and no reset.
+                take_out(wire, 1);
                 state.finished = true;
                 state.phase = Phase::Over { reset: false };
             } else if events.contains(PollFlags::RDHUP) && !state.finished {
