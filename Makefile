@@ -4,6 +4,7 @@
 # make test         runs every test of the workspace, including the examples
 # make check        runs the checks that take a minute: text, format, lints, documentation, licences
 # make conformance  runs the kernel's own tc test suite under Weir as an ordinary user
+# make tcp-conformance  runs packetdrill's TCP scripts under Weir as an ordinary user (PACKETDRILL_DIR: a copy of it)
 # make bench        runs short benchmarks, without judging their times
 # make fuzz         runs each fuzz target for ten minutes (FUZZ_SECONDS=600)
 # make ci           runs what continuous integration runs: all of the above except `run` and `fuzz`
@@ -22,7 +23,7 @@ LIMITED := target."cfg(unix)".runner = ["timeout", "--kill-after=10", "$(TEST_SE
 # Debian's PATH for ordinary users lacks tc and sysctl; tests that run them would be skipped.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: all run test check conformance bench fuzz ci build setup clean
+.PHONY: all run test check conformance tcp-conformance bench fuzz ci build setup clean
 
 all: build
 
@@ -54,6 +55,11 @@ conformance:
 	@ci/setup conformance
 	$(CARGO) build --release --bin weir
 	conformance/run
+
+tcp-conformance:
+	@ci/setup conformance
+	$(CARGO) build --release --bin weir
+	conformance/tcp/run
 
 bench:
 	@ci/bench-short
