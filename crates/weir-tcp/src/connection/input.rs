@@ -166,6 +166,7 @@ impl Connection {
         self.cwnd_stamp = now;
         self.last_sent = now;
         self.last_ack = now;
+        self.ack.last_data = now;
         self.high_seq = self.nxt;
         self.initialize_buffers(now);
         self.sync_mss();

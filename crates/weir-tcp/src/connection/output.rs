@@ -578,9 +578,8 @@ impl Connection {
         }
         let last = seq.wrapping_add(length) == self.data_end() && self.pushed == self.data_end();
         let record = self.records.contains(&seq.wrapping_add(length));
-        if length > 0 && (last || record)
-            || after(end, self.sml.wrapping_add(self.max_wnd >> 1)) && length > 0
-        {
+        let forced = after(end, self.sml.wrapping_add(self.max_wnd >> 1));
+        if length > 0 && (last || record || forced) {
             flags |= PSH;
         }
         if fin && length == 0 {

@@ -288,6 +288,7 @@ impl Engine {
             }
             InetCall::SetOption(id, level, name) => {
                 let endpoint = self.endpoint(id)?;
+                self.take_written(&endpoint);
                 self.on(id, |socket, cx| {
                     socket.set_option(cx, level, name, bytes).map(done)
                 })?;
@@ -316,6 +317,7 @@ impl Engine {
                     return Ok(bytes_only(error.to_ne_bytes().to_vec()));
                 }
                 let endpoint = self.endpoint(id)?;
+                self.take_written(&endpoint);
                 let socket = endpoint.socket()?;
                 if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
                     return Ok(bytes_only(socket.take_error().to_ne_bytes().to_vec()));

@@ -214,6 +214,14 @@ impl Engine {
         })
     }
 
+    /// Takes what a program has written before a call that stops: options act on data in the order of the calls. Under
+    /// virtual time that happens when all programs wait.
+    pub(super) fn take_written(&self, endpoint: &Endpoint) {
+        if endpoint.stream.is_some() && !self.time.serves_sockets() {
+            self.with_cx(|cx| endpoint.run_now(cx, self));
+        }
+    }
+
     /// Sends data of a stream that did not pass through the pair, because their flags would be lost. What the program wrote
     /// before goes first.
     ///
