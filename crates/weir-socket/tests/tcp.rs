@@ -417,7 +417,7 @@ fn what_is_shown_follows_the_state() {
     let (info, congestion) = shown.tcp.unwrap();
     assert_eq!(
         (info.len(), info[0], congestion.as_str()),
-        (232, 1, "cubic")
+        (280, 1, "cubic")
     );
     tcp.world.close(&client);
     // The FIN is acknowledged after the delay of an ACK.

@@ -174,7 +174,7 @@ print(sorted(out), repr(subprocess.check_output([\"ip\", \"netns\", \"identify\"
                  (cat < /dev/net/tun)",
         prints: "000003e8 00000040 000f4240 3b9aca00\n1 links\n/proc/net/:\ndev\npsched\n\n\
                  /sys/class/net:\n1",
-        says: &["/proc/net/tcp: No such file", "eth0", "/dev/net/tun is refused"],
+        says: &["/proc/net/tcp: No such file", "eth0", "/dev/net/tun: Bad file descriptor"],
         code: 2,
     },
     Case {
