@@ -16,6 +16,8 @@ pub const RETRANS: u8 = 4;
 pub const EVER_RETRANS: u8 = 8;
 /// It contains the SYN.
 pub const SYN: u8 = 16;
+/// Its last segment has PSH.
+pub const PUSHED: u8 = 32;
 
 /// A range of sequence numbers that was sent at once.
 #[derive(Debug, Clone, Copy)]
@@ -183,6 +185,7 @@ impl Queue {
         }
         let old = *entry;
         entry.end = at;
+        entry.flags &= !PUSHED;
         let first = *entry;
         let second = Sent { seq: at, ..old };
         self.sent.insert(index + 1, second);
@@ -231,7 +234,7 @@ impl Queue {
         else {
             return false;
         };
-        if first.flags != second.flags
+        if (first.flags ^ second.flags) & !PUSHED != 0
             || !first.is(SACKED)
             || first.mss != second.mss
             || !first
@@ -245,6 +248,7 @@ impl Queue {
         if let Some(entry) = self.sent.get_mut(index - 1) {
             entry.end = second.end;
             entry.time = entry.time.max(second.time);
+            entry.flags |= second.flags & PUSHED;
         }
         true
     }

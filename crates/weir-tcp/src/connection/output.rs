@@ -5,7 +5,7 @@ use super::{AckState, Connection, Counter, NEVER, Phase, State, Timer, ecn, pend
 use crate::congestion::Congestion;
 use crate::header::{ACK, CWR, ECE, FIN, Header, Output, PSH, RST, SYN, Segment};
 use crate::options::{LONGEST, MD5, Options};
-use crate::sent::{EVER_RETRANS, LOST, RETRANS, SACKED, SYN as SENT_SYN, Sent};
+use crate::sent::{EVER_RETRANS, LOST, PUSHED, RETRANS, SACKED, SYN as SENT_SYN, Sent};
 use crate::seq::{after, before, later};
 
 /// Nothing, or one packet beyond the window, may be sent.
@@ -596,7 +596,7 @@ impl Connection {
             time: now,
             delivered: stamp.delivered,
             mss,
-            flags: 0,
+            flags: if flags & PSH != 0 { PUSHED } else { 0 },
             app_limited: stamp.app_limited,
             delivered_time: stamp.delivered_time,
             first_time: stamp.first_time,
@@ -809,7 +809,7 @@ impl Connection {
         if self.fin_queued && entry.end == self.write_seq() {
             flags |= FIN;
         }
-        if end == self.data_end() && length > 0 {
+        if entry.is(PUSHED) && length > 0 {
             flags |= PSH;
         }
         let mss = entry.mss.min(self.mss.max(8));
