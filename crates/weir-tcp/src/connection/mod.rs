@@ -668,48 +668,6 @@ impl Connection {
         }
     }
 
-    /// Queues data to send. Returns how many bytes there was room for; 0 also once nothing more may be sent.
-    pub fn send(&mut self, now: u64, data: &[u8]) -> usize {
-        if !self.may_send() {
-            return 0;
-        }
-        let room = self.send_room();
-        let count = data.len().min(room);
-        if count > 0 {
-            self.idle_check(now);
-            self.send.push(&data[..count]);
-            self.release_at = NEVER;
-            self.pushed = self.data_end();
-            self.more = false;
-        }
-        if count < data.len() {
-            self.no_space = true;
-        }
-        count
-    }
-
-    /// Queues data as [`send`](Self::send) does. `more`: more will follow, so a short segment waits for them
-    /// (`MSG_MORE`). `ends`: a record ends here, and no segment goes beyond (`MSG_EOR`).
-    pub fn send_part(&mut self, now: u64, data: &[u8], more: bool, ends: bool) -> usize {
-        let pushed = self.pushed;
-        let count = self.send(now, data);
-        if count > 0 && count == data.len() {
-            self.more = more;
-            if more {
-                self.pushed = pushed;
-            }
-            if ends {
-                self.records.push_back(self.data_end());
-            }
-        }
-        count
-    }
-
-    /// Sends what Nagle's algorithm or a cork holds back (`TCP_NODELAY` set again).
-    pub fn push(&mut self) {
-        self.pending |= pending::PUSH;
-    }
-
     /// Returns whether data may be queued.
     pub fn may_send(&self) -> bool {
         !self.shut_send
