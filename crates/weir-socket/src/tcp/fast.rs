@@ -217,12 +217,12 @@ impl Tcp {
                     State::Closed => {}
                     State::SynSent if connection.is_deferred() => {
                         drop(inner);
-                        return self.write(socket, cx, message.data);
+                        return self.write(socket, cx, message.data, message.flags);
                     }
                     State::SynSent => return Err(errno::EALREADY),
                     _ => {
                         drop(inner);
-                        return self.write(socket, cx, message.data);
+                        return self.write(socket, cx, message.data, message.flags);
                     }
                 }
             }
