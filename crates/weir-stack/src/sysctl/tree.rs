@@ -501,7 +501,8 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
         .map_err(|_| errno::EINVAL)?
         .trim_matches(|c: char| c.is_ascii_whitespace() || c == '\0');
     let number = || {
-        let number: i32 = text.parse().map_err(|_| errno::EINVAL)?;
+        let number = integer(text).and_then(|number| i32::try_from(number).ok());
+        let number = number.ok_or(errno::EINVAL)?;
         match RANGES.iter().find(|(name, _, _)| *name == path) {
             Some((_, min, max)) if number < *min || number > *max => Err(errno::EINVAL),
             _ => Ok(number),
@@ -628,10 +629,30 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
     Ok(())
 }
 
+/// Parses an integer as `proc_get_long` does: decimal, hexadecimal after `0x` or octal after `0`.
+fn integer(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text),
+    };
+    let (radix, digits) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
+        [b'0', _, ..] => (8, &digits[1..]),
+        _ => (10, digits),
+    };
+    // `from_str_radix` takes a sign of its own.
+    if !digits.bytes().all(|digit| digit.is_ascii_alphanumeric()) {
+        return None;
+    }
+    i64::from_str_radix(digits, radix)
+        .ok()
+        .map(|value| sign * value)
+}
+
 /// Parses a value that consists only of integers.
 fn numbers(text: &str) -> Option<Vec<i64>> {
     let words = text.split_ascii_whitespace();
-    let numbers: Option<Vec<i64>> = words.map(|word| word.parse().ok()).collect();
+    let numbers: Option<Vec<i64>> = words.map(integer).collect();
     numbers.filter(|numbers| !numbers.is_empty())
 }
 

@@ -353,7 +353,7 @@ impl Connection {
                 time: now,
                 delivered: stamp.delivered,
                 mss: self.mss,
-                flags: SENT_SYN,
+                flags: SENT_SYN | PUSHED,
                 app_limited: false,
                 delivered_time: stamp.delivered_time,
                 first_time: stamp.first_time,
