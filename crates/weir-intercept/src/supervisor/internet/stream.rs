@@ -159,6 +159,9 @@ impl Supervisor {
             libc::SYS_sendmsg => (call.int(2), Place::at(call.tid, call.args[1])?),
             _ => return Ok(Answer::Continue),
         };
+        if flags & libc::MSG_FASTOPEN != 0 {
+            return self.send_fast(call, socket);
+        }
         let special = flags & SPECIAL != 0;
         if !special && (call.number != libc::SYS_sendto || call.args[4] == 0) {
             return Ok(Answer::Continue);

@@ -238,17 +238,15 @@ impl Engine {
         };
         let sent = self.with_cx(|cx| {
             endpoint.run_now(cx, self);
-            let sent = {
+            {
                 let state = stream.state();
                 let held = ioctl_fionread(&wire).is_ok_and(|length| length <= 1);
                 if state.phase != Phase::Open || state.finished || !held {
                     return Err(libc::EAGAIN);
                 }
-                endpoint
-                    .socket()
-                    .map_err(|error| error.0)?
-                    .write_part(cx, data, flags)
-            };
+            }
+            let socket = endpoint.socket().map_err(|error| error.0)?;
+            let sent = socket.write_part(cx, data, flags);
             // Something may have happened meanwhile.
             endpoint.run_now(cx, self);
             sent
