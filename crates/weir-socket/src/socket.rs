@@ -418,8 +418,23 @@ impl Socket {
     /// # Errors
     /// EAGAIN without room, EPIPE after the end, ENOTCONN, or the pending error.
     pub fn write(&self, cx: &mut Cx<'_>, data: &[u8]) -> Result<usize, i32> {
+        self.write_with(cx, data.len(), &mut crate::copy_from(data))
+    }
+
+    /// As [`write`](Self::write) of `want` bytes, which `fill` writes into the socket's buffer. It gets the room there is
+    /// for them, in two parts, and returns how many bytes it has written. It is called once, or not at all without room,
+    /// and must not call the socket.
+    ///
+    /// # Errors
+    /// As `write`.
+    pub fn write_with(
+        &self,
+        cx: &mut Cx<'_>,
+        want: usize,
+        fill: &mut dyn FnMut([&mut [u8]; 2]) -> usize,
+    ) -> Result<usize, i32> {
         match &self.proto {
-            Proto::Tcp(tcp) => tcp.write(self, cx, data),
+            Proto::Tcp(tcp) => tcp.write(self, cx, want, fill),
             _ => Err(errno::EOPNOTSUPP),
         }
     }

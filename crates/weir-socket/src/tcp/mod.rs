@@ -231,7 +231,7 @@ impl Tcp {
                         if let Kind::Open(connection) = &mut inner.kind {
                             connection.abort(0);
                         }
-                        core.settle(cx, inner, Outbox::new(tuple));
+                        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
                         return Ok(());
                     }
                     (_, State::SynSent | State::SynReceived) => return Err(errno::EALREADY),
@@ -296,7 +296,7 @@ impl Tcp {
         let deferred = connection.is_deferred();
         inner.kind = Kind::Open(Box::new(connection));
         cx.mib(ns).tcp.add(Mib::ActiveOpens, 1);
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         // A program that asked for Fast Open writes as if it was connected.
         match deferred && !fast {
             true => Ok(()),
@@ -481,14 +481,25 @@ impl Tcp {
         if message.flags & fast::MSG_FASTOPEN != 0 {
             return self.send_fast(socket, cx, message);
         }
-        self.write(socket, cx, message.data)
+        self.write_data(socket, cx, message.data)
     }
 
-    /// Queues data.
+    /// Queues data, as [`write`](Self::write).
+    fn write_data(&self, socket: &Socket, cx: &mut Cx<'_>, data: &[u8]) -> Result<usize, i32> {
+        self.write(socket, cx, data.len(), &mut crate::copy_from(data))
+    }
+
+    /// Queues `want` bytes of data, which `fill` writes.
     ///
     /// # Errors
     /// EAGAIN, EPIPE, or the pending error.
-    pub fn write(&self, socket: &Socket, cx: &mut Cx<'_>, data: &[u8]) -> Result<usize, i32> {
+    pub fn write(
+        &self,
+        socket: &Socket,
+        cx: &mut Cx<'_>,
+        want: usize,
+        fill: &mut dyn FnMut([&mut [u8]; 2]) -> usize,
+    ) -> Result<usize, i32> {
         let core = self.core(socket);
         let mut inner = core.lock();
         let tuple = inner.tuple;
@@ -502,17 +513,17 @@ impl Tcp {
         if !connection.may_send() {
             return Err(errno::EPIPE);
         }
-        let mut data = data;
+        let mut want = want;
         if connection.is_deferred() {
-            data = data.get(..connection.syn_room()).unwrap_or(data);
+            want = want.min(connection.syn_room());
             connection.undefer();
         } else if connection.state() == State::SynSent {
             return Err(errno::EAGAIN);
         }
-        let count = connection.send(cx.now, data);
-        core.settle(cx, inner, Outbox::new(tuple));
+        let count = connection.send_with(cx.now, want, fill);
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         match count {
-            0 if !data.is_empty() => Err(errno::EAGAIN),
+            0 if want > 0 => Err(errno::EAGAIN),
             count => Ok(count),
         }
     }
@@ -552,7 +563,7 @@ impl Tcp {
             }
         }
         connection.consume(cx.now, count);
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         Ok(count)
     }
 
@@ -634,7 +645,7 @@ impl Tcp {
         if let Kind::Open(connection) = &mut inner.kind {
             connection.set(cx.now, settings);
         }
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         Ok(())
     }
 
@@ -653,7 +664,7 @@ impl Tcp {
         if let Kind::Open(connection) = &mut inner.kind {
             connection.set(cx.now, settings);
         }
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
     }
 
     /// Returns an option of `SOL_TCP`.
@@ -692,7 +703,7 @@ impl Tcp {
                 if how != Shutdown::Read {
                     connection.shutdown_send();
                 }
-                core.settle(cx, inner, Outbox::new(tuple));
+                core.settle(cx, inner, Outbox::new(cx.stack, tuple));
                 Ok(())
             }
             Kind::Listening(_) => {
@@ -713,7 +724,7 @@ impl Tcp {
         let mut inner = core.lock();
         let kind = std::mem::replace(&mut inner.kind, Kind::Idle);
         let tuple = inner.tuple;
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         let Kind::Listening(mut listener) = kind else {
             return;
         };
@@ -724,7 +735,7 @@ impl Tcp {
             if let Kind::Open(connection) = &mut inner.kind {
                 connection.abort(0);
             }
-            child.settle(cx, inner, Outbox::new(tuple));
+            child.settle(cx, inner, Outbox::new(cx.stack, tuple));
         }
     }
 
@@ -748,7 +759,7 @@ impl Tcp {
         // No descriptor has it any more.
         let (_, uid) = socket.identity();
         socket.set_identity(0, uid);
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         if !open {
             socket.release(cx);
         }
@@ -770,7 +781,7 @@ impl Tcp {
             return Err(errno::ENOENT);
         };
         connection.abort(errno::ECONNABORTED);
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         Ok(())
     }
 }

@@ -112,6 +112,31 @@ impl Connection {
         }
     }
 
+    /// As [`send`](Self::send) of `want` bytes, which `fill` writes in their place. It gets as much room as there is, in
+    /// two parts, and returns how many bytes it has written. Without room it is not called.
+    pub fn send_with(
+        &mut self,
+        now: u64,
+        want: usize,
+        fill: &mut dyn FnMut([&mut [u8]; 2]) -> usize,
+    ) -> usize {
+        if !self.may_send() {
+            return 0;
+        }
+        let most = want.min(self.send_room());
+        let mut count = 0;
+        if most > 0 {
+            self.idle_check(now);
+            count = fill(self.send.space(most as u32)).min(most);
+            self.send.advance(count as u32);
+            self.release_at = NEVER;
+        }
+        if most < want {
+            self.no_space = true;
+        }
+        count
+    }
+
     /// Returns whether [`Connection::poll`] has anything to do: a cheap test.
     pub fn wants_poll(&self) -> bool {
         self.pending & !pending::ACK_LATER != 0

@@ -206,8 +206,11 @@ impl Supervisor {
 
     /// Returns a duplicate of the caller's descriptor.
     fn duplicate(&self, call: &Call) -> Result<OwnedFd, Errno> {
-        let process = sys::pidfd_open(self.process(call))?;
-        sys::pidfd_getfd(process.as_fd(), call.int(0))
+        let caller = match sys::pidfd_open_thread(call.tid) {
+            Ok(caller) => caller,
+            Err(_) => sys::pidfd_open(self.process(call))?,
+        };
+        sys::pidfd_getfd(caller.as_fd(), call.int(0))
     }
 
     /// Serves `bind`.
