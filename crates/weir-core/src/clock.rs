@@ -164,13 +164,19 @@ impl<T> Timers<T> {
 
     /// Arms a timer for `time`. Timers with the same time fire in the order they were armed.
     pub fn arm(&self, time: u64, holds: Holds, what: T) -> TimerId {
+        self.arm_next(time, holds, what).0
+    }
+
+    /// As [`arm`](Self::arm). Also returns whether the timer fires before all others.
+    pub fn arm_next(&self, time: u64, holds: Holds, what: T) -> (TimerId, bool) {
         let mut queue = self.queue();
         queue.last_seq += 1;
         let seq = NonZeroU64::new(queue.last_seq).unwrap_or(NonZeroU64::MAX);
         let id = TimerId { time, seq };
         queue.packets += usize::from(holds == Holds::Packet);
         queue.armed.insert(id, Armed { holds, what });
-        id
+        let next = queue.armed.first_key_value();
+        (id, next.is_some_and(|(first, _)| *first == id))
     }
 
     /// Cancels a timer. Returns its payload, or `None` if it has fired or was already cancelled.

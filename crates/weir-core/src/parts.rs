@@ -22,6 +22,7 @@
 //! | 10 | | what is passed to sockets | |
 //! | 11 | | sockets | |
 //! | 12 | | MPLS | |
+//! | 13 | | Geneve | |
 #![allow(unsafe_code)] // the value behind a key has the key's type
 
 use std::any::Any;
@@ -31,7 +32,7 @@ use std::sync::atomic::AtomicBool;
 /// The places of a stack.
 pub type StackParts = Parts<12>;
 /// The places of a namespace.
-pub type NamespaceParts = Parts<13>;
+pub type NamespaceParts = Parts<14>;
 /// The places of a device.
 pub type DeviceParts = Parts<5>;
 

@@ -427,8 +427,11 @@ impl Shared {
 
     /// Arms a timer for a time of the stack's clock, in ns.
     pub fn arm(&self, time: u64, holds: Holds, job: Job) -> TimerId {
-        let id = self.timers.arm(time, holds, job);
-        self.wake();
+        let (id, next) = self.timers.arm_next(time, holds, job);
+        // A CPU that sleeps until an earlier timer looks for the next one then.
+        if next {
+            self.wake();
+        }
         id
     }
 

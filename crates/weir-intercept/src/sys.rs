@@ -468,6 +468,30 @@ pub(crate) fn pidfd_open(pid: u32) -> Result<OwnedFd, Errno> {
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid as i32, 0) } as i32)
 }
 
+/// Opens a descriptor for a thread (`PIDFD_THREAD`, Linux 6.9), or else for the process whose first thread it is.
+///
+/// # Errors
+/// EINVAL, and ENOENT of newer kernels, for another thread where the kernel is older.
+pub(crate) fn pidfd_open_thread(tid: u32) -> Result<OwnedFd, Errno> {
+    for flags in [libc::O_EXCL, 0] {
+        // SAFETY: no pointers.
+        match owned(unsafe { libc::syscall(libc::SYS_pidfd_open, tid as i32, flags) } as i32) {
+            Err(Errno(libc::EINVAL)) if flags != 0 => {}
+            other => return other,
+        }
+    }
+    Err(Errno(libc::EINVAL))
+}
+
+/// Returns the device and the inode of an open file.
+pub(crate) fn identity(fd: BorrowedFd<'_>) -> Result<(u64, u64), Errno> {
+    // SAFETY: a stat of zeroes is valid.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the call writes one stat.
+    check(unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) })?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
 /// Duplicates a descriptor of another process.
 pub(crate) fn pidfd_getfd(process: BorrowedFd<'_>, fd: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: no pointers.

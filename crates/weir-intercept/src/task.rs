@@ -295,9 +295,17 @@ impl Tasks {
 /// The bits of a limit that carry information.
 const CARRIED: u64 = LIMIT_MIXED | u32::MAX as u64;
 
+/// Reads the beginning of a file of `/proc`, up to 4 KiB, with one call.
+fn read_small(path: &str) -> Option<String> {
+    use std::io::Read;
+    let mut bytes = [0; 4096];
+    let length = fs::File::open(path).ok()?.read(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
+}
+
 /// Reads the namespace that a thread carries in its timer slack.
 fn carried(tid: u32) -> Option<NsId> {
-    let text = fs::read_to_string(format!("/proc/{tid}/timerslack_ns")).ok()?;
+    let text = read_small(&format!("/proc/{tid}/timerslack_ns"))?;
     let slack: u64 = text.trim_end().parse().ok()?;
     let number = slack.checked_sub(SLACK_BASE).filter(|&n| n <= SLACK_SPAN)?;
     u32::try_from(number).ok().map(NsId)
@@ -321,7 +329,7 @@ pub(crate) fn is_alive(tid: u32) -> bool {
 
 /// Reads the state, parent process and start time of a thread.
 fn stat(tid: u32) -> Option<(char, u32, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+    let stat = read_small(&format!("/proc/{tid}/stat"))?;
     // The program's name is in parentheses and may contain anything, so parsing starts after the
     // last one.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -333,7 +341,7 @@ fn stat(tid: u32) -> Option<(char, u32, u64)> {
 
 /// Returns the process (thread group) of a thread.
 pub(crate) fn process_of(tid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let status = read_small(&format!("/proc/{tid}/status"))?;
     let line = status.lines().find_map(|l| l.strip_prefix("Tgid:"))?;
     line.trim().parse().ok()
 }

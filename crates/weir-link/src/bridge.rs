@@ -11,7 +11,7 @@
 //! | [`vlan`] | VLAN filtering, `bridge vlan` |
 //! | [`forward`] | the data path |
 //!
-//! Rejected: versions 3 of IGMP and 2 of MLD with sources, neighbour suppression, backup ports.
+//! Rejected: versions 3 of IGMP and 2 of MLD with sources, backup ports.
 
 pub mod config;
 pub mod fdb;

@@ -14,6 +14,7 @@ use weir_core::stack::Stack;
 pub mod bond;
 pub mod bridge;
 pub mod dummy;
+pub mod geneve;
 pub mod gre;
 pub mod ifb;
 pub mod ipip;
@@ -44,6 +45,7 @@ pub static KINDS: &[&Kind] = &[
     &bond::KIND,
     &bridge::KIND,
     &dummy::KIND,
+    &geneve::KIND,
     &gre::KIND,
     &gre::TAP_KIND,
     &ifb::KIND,

@@ -427,7 +427,25 @@ impl Socket {
     /// Those of [`write`](Self::write).
     pub fn write_part(&self, cx: &mut Cx<'_>, data: &[u8], flags: i32) -> Result<usize, i32> {
         match &self.proto {
-            Proto::Tcp(tcp) => tcp.write(self, cx, data, flags),
+            Proto::Tcp(tcp) => tcp.write_data(self, cx, data, flags),
+            _ => Err(errno::EOPNOTSUPP),
+        }
+    }
+
+    /// As [`write`](Self::write) of `want` bytes, which `fill` writes into the socket's buffer. It gets the room there is
+    /// for them, in two parts, and returns how many bytes it has written. It is called once, or not at all without room,
+    /// and must not call the socket.
+    ///
+    /// # Errors
+    /// As `write`.
+    pub fn write_with(
+        &self,
+        cx: &mut Cx<'_>,
+        want: usize,
+        fill: &mut dyn FnMut([&mut [u8]; 2]) -> usize,
+    ) -> Result<usize, i32> {
+        match &self.proto {
+            Proto::Tcp(tcp) => tcp.write(self, cx, want, 0, fill),
             _ => Err(errno::EOPNOTSUPP),
         }
     }

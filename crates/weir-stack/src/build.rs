@@ -4,7 +4,7 @@
 use crate::datapath;
 use crate::genl::ethtool;
 use crate::layers::{Layers, LinkRequests, Path};
-use crate::link::{self, bond, bridge, ipvlan, macvlan, netdevsim, tunnel, vrf, vxlan};
+use crate::link::{self, bond, bridge, geneve, ipvlan, macvlan, netdevsim, tunnel, vrf, vxlan};
 use crate::stack::{Config, Stack};
 use crate::{fib, ipv4, ipv6, mib, mpls, neigh, protocols, rtnl, settings, sockets, tc, udp};
 
@@ -37,6 +37,7 @@ pub static LAYERS: Layers = Layers {
         &tunnel::MODULE,
         &netdevsim::MODULE,
         &vxlan::MODULE,
+        &geneve::MODULE,
         &bridge::MODULE,
         &bond::MODULE,
         &macvlan::MODULE,

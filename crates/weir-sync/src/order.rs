@@ -78,6 +78,7 @@ classes! {
         Ports = "the UDP ports of VXLAN in a namespace",
         Tunnels = "the VXLAN devices of a namespace",
         IpTunnels = "the IP tunnels of a namespace",
+        Geneve = "the Geneve devices of a namespace, and their ports",
         MplsTable = "the MPLS labels of a namespace",
         VlanSettings = "the settings of a VLAN device",
         IpvlanAddresses = "the addresses by which an ipvlan is known",

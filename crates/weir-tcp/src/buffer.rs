@@ -56,6 +56,22 @@ impl Ring {
         self.high = self.high.max(end as u32);
     }
 
+    /// Makes room for `want` bytes behind those that count, and returns it in two parts. The ring has no early bytes.
+    pub fn space(&mut self, want: u32) -> [&mut [u8]; 2] {
+        let end = self.len as usize + want as usize;
+        if end > self.data.len() {
+            self.grow(end);
+        }
+        let capacity = self.data.len();
+        if capacity == 0 {
+            return [&mut [], &mut []];
+        }
+        let at = (self.head as usize + self.len as usize) & (capacity - 1);
+        let first = (want as usize).min(capacity - at);
+        let (start, tail) = self.data.split_at_mut(at);
+        [&mut tail[..first], &mut start[..want as usize - first]]
+    }
+
     /// Counts `count` more bytes, which were written before.
     #[inline]
     pub fn advance(&mut self, count: u32) {
@@ -151,6 +167,22 @@ mod tests {
             expected.drain(..take);
             assert_eq!(all(&ring), expected.iter().copied().collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn space_is_behind_the_bytes_that_count() {
+        let mut ring = Ring::default();
+        assert_eq!(ring.space(0), [&mut [][..], &mut []]);
+        ring.push(&[1; SMALLEST - 2]);
+        ring.consume(SMALLEST as u32 - 5);
+        let [tail, start] = ring.space(5);
+        assert_eq!((tail.len(), start.len()), (2, 3));
+        tail.copy_from_slice(b"ab");
+        start.copy_from_slice(b"cde");
+        ring.advance(4);
+        assert_eq!(all(&ring), b"\x01\x01\x01abcd");
+        let [tail, start] = ring.space(3);
+        assert_eq!((tail.len(), start.len()), (3, 0));
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub use config::Config;
 pub use congestion::Algorithm;
 pub use connection::info::Info;
 pub use connection::settings::{Path, Settings};
-pub use connection::{Answer, Connection, Counter, Counts, Events, Opening, State};
+pub use connection::{Answer, Connection, Counter, Counts, Events, Opening, Part, State};
 pub use header::{Header, Output, Segment};
 pub use metrics::Metrics;
 pub use options::Options;

@@ -10,9 +10,11 @@ use weir_sync::rcu::CallbackMode;
 
 use crate::command::completions;
 
+mod gateway;
 mod names;
 mod netns;
 
+pub use gateway::{Gateway, Publish};
 pub use names::{ANY, DeviceFile, DeviceGenerator, DeviceName, DevicePort, DeviceTrace, Time};
 pub use netns::{NetnsAdd, NetnsCommand, NetnsDel, NetnsList};
 
@@ -152,6 +154,9 @@ pub struct Run {
     /// Include devices, qdiscs, classes and actions without traffic in the report.
     #[arg(long)]
     pub all: bool,
+    /// The way out, and the way in.
+    #[command(flatten)]
+    pub gateway: Gateway,
     /// The limits of the stack.
     #[command(flatten)]
     pub budget: Budget,
@@ -287,6 +292,9 @@ pub struct Up {
     /// Seed of all randomness in the stack.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// The way out, and the way in.
+    #[command(flatten)]
+    pub gateway: Gateway,
     /// The limits of the stack.
     #[command(flatten)]
     pub budget: Budget,
@@ -383,6 +391,8 @@ pub enum StatWhat {
     Conntrack,
     /// RCU: callbacks that wait, the threads that run them, grace periods, the slowest reader.
     Rcu,
+    /// Connections and flows that pass the gateway (`weir up --gateway`).
+    Gateway,
 }
 
 /// `weir rcu`

@@ -286,6 +286,11 @@ fn arp_requests_answered_by_a_bridge() {
 }
 
 #[test]
+fn questions_answered_and_suppressed_by_a_bridge() {
+    same_as_linux("suppress");
+}
+
+#[test]
 fn bonds_in_turn_and_by_all_ports() {
     same_as_linux("bond-rr");
     same_as_linux("bond-rr-share");

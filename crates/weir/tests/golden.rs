@@ -89,6 +89,7 @@ scripts! {
     ethtool_set = "ethtool-set",
     fdb = "fdb",
     fdb_groups = "fdb-groups",
+    geneve = "geneve",
     ifb = "ifb",
     link = "link",
     link_chatter = "link-chatter",

@@ -9,7 +9,6 @@ use weir_netlink::ifla::iff;
 use weir_netlink::{errno, rta};
 use weir_packet::header::ipv4::{IP_DF, fill_check, ipv4};
 use weir_packet::header::{ETH_P_IP, Ipv4, Ipv4Mut};
-use weir_packet::meta::{SegmentKind, Segments};
 use weir_packet::{Flags, Packet, PacketType};
 use weir_sync::rcu::Guard;
 
@@ -315,45 +314,33 @@ pub fn send(
     Ok(())
 }
 
-/// Sends a TCP segment that stands for several with `size` bytes of data each (`SKB_GSO_TCPV4`). Its header takes `header`
-/// bytes, and its checksum is complete.
+/// Sends a transport segment that is a packet, by itself or for several (`SKB_GSO_TCPV4`). Its checksum is complete, and it
+/// has the headroom of a new packet. [`Head::options`] is empty.
 ///
 /// # Errors
 /// Those of [`send`].
-pub fn send_long(
+pub fn send_packet(
     cx: &mut Cx<'_>,
     ns: &Namespace,
     way: &Way<'_>,
     head: &Head<'_>,
-    segment: &[u8],
-    (header, size): (usize, u16),
+    mut packet: Packet,
 ) -> Result<(), i32> {
-    let mut packet = make(cx, ns, way, head, &[segment])?;
-    let data = segment.len().saturating_sub(header);
-    let count = data.div_ceil(usize::from(size.max(1)));
-    if count > 1 {
-        packet.set_segments(Some(Segments {
-            size,
-            count: count as u16,
-            headers: (Ipv4::LEN + head.options.len() + header) as u16,
-            kind: SegmentKind::TcpV4,
-            fixed_id: false,
-        }));
-    }
+    let header = header(ns, way, head, packet.len())?;
+    let room = packet.push(header.len()).ok_or(errno::ENOBUFS)?;
+    room.copy_from_slice(&header);
     send_whole(cx, ns, way, (head.mark, head.priority), head.looped, packet);
     Ok(())
 }
 
-fn make(
-    cx: &mut Cx<'_>,
+/// Makes the header of a packet with so many bytes behind its options.
+fn header(
     ns: &Namespace,
     way: &Way<'_>,
     head: &Head<'_>,
-    parts: &[&[u8]],
-) -> Result<Packet, i32> {
-    let payload: usize = parts.iter().map(|part| part.len()).sum();
-    let total = Ipv4::LEN + head.options.len() + payload;
-    if total > 0xffff {
+    payload: usize,
+) -> Result<[u8; Ipv4::LEN], i32> {
+    if Ipv4::LEN + head.options.len() + payload > 0xffff {
         return Err(errno::EMSGSIZE);
     }
     let ttl = match (head.ttl, way.hop_limit) {
@@ -365,7 +352,7 @@ fn make(
         true => (IP_DF, 0),
         false => (0, ns.ipv4().next_id(ns)),
     };
-    let header = ipv4(
+    Ok(ipv4(
         way.src.octets(),
         way.dst.octets(),
         head.protocol,
@@ -374,7 +361,19 @@ fn make(
         id,
         frag_off,
         head.options.len() + payload,
-    );
+    ))
+}
+
+fn make(
+    cx: &mut Cx<'_>,
+    ns: &Namespace,
+    way: &Way<'_>,
+    head: &Head<'_>,
+    parts: &[&[u8]],
+) -> Result<Packet, i32> {
+    let payload: usize = parts.iter().map(|part| part.len()).sum();
+    let total = Ipv4::LEN + head.options.len() + payload;
+    let header = header(ns, way, head, payload)?;
     let mut packet = room(cx, total).ok_or(errno::ENOBUFS)?;
     let written = packet.append(&header)
         && packet.append(head.options)

@@ -14,7 +14,7 @@ use weir_packet::header::ipv4::{
 };
 use weir_packet::header::transport::{TCP_ACK, TCP_FIN, TCP_RST, TCP_SYN, fill_check_v4, tcp};
 use weir_packet::header::{Ipv4, Tcp, TcpMut, Udp};
-use weir_packet::{DropReason, Packet, PacketType, checksum};
+use weir_packet::{DropReason, Flags, Packet, PacketType, checksum};
 
 use super::route::{self, To, Wanted};
 use super::{icmp, output};
@@ -231,7 +231,9 @@ fn reset(
         return drop(cx, DropReason::PKT_TOO_SMALL, packet);
     }
     let (src, dst) = (ip.src(), ip.dst());
-    if !checksum::verify_v4(src, dst, IPPROTO_TCP, segment) {
+    if !packet.flags.contains(Flags::CSUM_GOOD)
+        && !checksum::verify_v4(src, dst, IPPROTO_TCP, segment)
+    {
         counters.add(mib::Tcp::InCsumErrors, 1);
         counters.add(mib::Tcp::InErrs, 1);
         return drop(cx, DropReason::TCP_CSUM, packet);

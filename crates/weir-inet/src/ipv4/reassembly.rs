@@ -427,6 +427,7 @@ fn join(cx: &Cx<'_>, device: &Arc<Device>, queue: Queue, user: User) -> Option<P
     whole.priority = from.priority;
     whole.flags = from.flags;
     whole.flags.insert(Flags::REASSEMBLED);
+    whole.flags.remove(Flags::CSUM_GOOD);
     whole.time = cx.now;
     whole.dev = from.dev;
     whole.iif = from.iif;

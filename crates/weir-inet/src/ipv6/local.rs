@@ -34,7 +34,7 @@ use weir_packet::header::transport::{
     TCP_ACK, TCP_FIN, TCP_RST, TCP_SYN, TcpMut, fill_check_v6, tcp,
 };
 use weir_packet::header::{Ipv6, Tcp, Udp};
-use weir_packet::{DropReason, Packet, PacketType};
+use weir_packet::{DropReason, Flags, Packet, PacketType};
 
 use super::icmp::send_error;
 use super::input::{Refusal, refusal, refuse_options};
@@ -361,7 +361,9 @@ fn tcp_reset(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, mut packet: Packe
         }
         return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
     }
-    if !verify_v6(ip.src(), ip.dst(), IPPROTO_TCP, segment) {
+    if !packet.flags.contains(Flags::CSUM_GOOD)
+        && !verify_v6(ip.src(), ip.dst(), IPPROTO_TCP, segment)
+    {
         counters.add(mib::Tcp::InCsumErrors, 1);
         counters.add(mib::Tcp::InErrs, 1);
         return drop_local(cx, device, DropReason::TCP_CSUM, packet);

@@ -175,6 +175,7 @@ pub(super) fn receive(
     if start == 0 && !more {
         let mut packet = packet;
         packet.flags.insert(Flags::REASSEMBLED);
+        packet.flags.remove(Flags::CSUM_GOOD);
         owner.ip(Ip::ReasmOKs, 1);
         return Some((packet, after));
     }
@@ -447,6 +448,7 @@ fn join(cx: &Cx<'_>, queue: &Queue, link: &[u8]) -> Option<Packet> {
     whole.set_network(0);
     whole.set_transport(front);
     whole.flags.insert(Flags::REASSEMBLED);
+    whole.flags.remove(Flags::CSUM_GOOD);
     Some(whole)
 }
 

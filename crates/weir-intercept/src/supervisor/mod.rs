@@ -448,6 +448,5 @@ impl Drop for Supervisor {
 
 /// Returns the identity of a file of this process.
 fn own_key(fd: &OwnedFd) -> Result<FileKey, Errno> {
-    let meta = fs::File::from(fd.try_clone()?).metadata()?;
-    Ok((meta.dev(), meta.ino()))
+    sys::identity(fd.as_fd())
 }

@@ -4,7 +4,7 @@
 //! The caller stays stopped while the supervisor serves others. It polls a duplicate of the caller's descriptor, and
 //! serves the call again when that is ready. A wait ends by the socket's `SO_RCVTIMEO` or `SO_SNDTIMEO`, when a signal is
 //! pending (the kernel then restarts the call, or returns EINTR), or with the caller.
-use super::internet::Connecting;
+use super::internet::{Connecting, InetSocket};
 use super::{Handled, Supervisor};
 use crate::backend::Errno;
 use crate::look;
@@ -23,8 +23,8 @@ const INTERVAL: Duration = Duration::from_millis(10);
 pub(super) enum Waiting {
     /// A datagram.
     Datagram,
-    /// A connection to accept.
-    Accept,
+    /// A connection to accept from this socket.
+    Accept(InetSocket),
     /// The end of a handshake.
     Connect(Connecting),
     /// Room for data.
@@ -34,7 +34,7 @@ pub(super) enum Waiting {
 impl Waiting {
     fn events(self) -> i16 {
         match self {
-            Waiting::Datagram | Waiting::Accept => libc::POLLIN,
+            Waiting::Datagram | Waiting::Accept(_) => libc::POLLIN,
             Waiting::Connect(_) | Waiting::Room => libc::POLLOUT,
         }
     }
@@ -42,7 +42,7 @@ impl Waiting {
     /// The option that limits the wait, and the error after that time.
     fn limit(self) -> (i32, i32) {
         match self {
-            Waiting::Datagram | Waiting::Accept => (libc::SO_RCVTIMEO, libc::EAGAIN),
+            Waiting::Datagram | Waiting::Accept(_) => (libc::SO_RCVTIMEO, libc::EAGAIN),
             Waiting::Connect(_) => (libc::SO_SNDTIMEO, libc::EINPROGRESS),
             Waiting::Room => (libc::SO_SNDTIMEO, libc::EAGAIN),
         }
@@ -142,7 +142,8 @@ impl Supervisor {
             if self.listener.is_waiting(&call) {
                 let answer = match parked.waiting {
                     Waiting::Connect(connecting) => self.connected(&call, connecting),
-                    Waiting::Datagram | Waiting::Accept | Waiting::Room => self.handle(&call),
+                    Waiting::Datagram | Waiting::Room => self.handle(&call),
+                    Waiting::Accept(listener) => self.accept_from(&call, listener, parked.file),
                 };
                 self.keep_deadline(&call, parked.deadline);
                 self.listener.answer(&call, answer);

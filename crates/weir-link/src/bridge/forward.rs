@@ -264,9 +264,9 @@ impl Entrance {
         if !port.forwards() {
             return refuse(cx, DropReason::BRIDGE_INGRESS_STP_STATE, packet);
         }
-        let answer = bridge.proxy_arp(cx, own, (port, lane.vid()), &packet);
-        let answered = answer.is_some();
-        if let Some(answer) = answer {
+        let proxied = bridge.proxy(cx, own, (Some(port), lane.vid()), &packet);
+        let answered = proxied.suppressed;
+        if let Some(answer) = proxied.answer {
             cx.transmit(&port.device, Batch::from(answer));
         }
         let mut local = bridge.settings.promiscuous.load(Relaxed);
@@ -452,7 +452,8 @@ impl Bridge {
         let guard = cx.guard;
         let ports = self.ports.load(guard).list.iter();
         let ports = ports.filter(|port| {
-            let proxied = port.has(brport::PROXYARP) || answered && port.has(brport::PROXYARP_WIFI);
+            let suppresses = port.has(brport::PROXYARP_WIFI) || port.has(brport::NEIGH_SUPPRESS);
+            let proxied = port.has(brport::PROXYARP) || answered && suppresses;
             !proxied && (always || port.has(flag))
         });
         self.spread(cx, from, (lane, heard), ports, packet, out);
@@ -543,6 +544,10 @@ impl Bridge {
                 cx.drop(device, Place::Transmit, DropReason::NOT_SPECIFIED, packet);
                 continue;
             }
+            let proxied = self.proxy(cx, device, (None, lane.vid()), &packet);
+            if let Some(answer) = proxied.answer {
+                cx.receive_later(device, Batch::from(answer));
+            }
             let mut heard = Heard::Data(false);
             if dst[0] & 1 != 0 && dst != BROADCAST {
                 match self.hear(cx, None, lane.vid(), &packet) {
@@ -560,7 +565,10 @@ impl Bridge {
             }
             let entry = self.table.entries.get(&key(dst, lane.vid()), cx.guard);
             match entry.filter(|_| dst[0] & 1 == 0) {
-                None => self.flood(cx, None, (dst, lane, &heard, false), packet, &mut out),
+                None => {
+                    let what = (dst, lane, &heard, proxied.suppressed);
+                    self.flood(cx, None, what, packet, &mut out);
+                }
                 Some(entry) => {
                     entry.touch(cx.now);
                     let port = self.ports.load(cx.guard).numbered(entry.port());

@@ -37,7 +37,7 @@ const DEFAULT_FLAGS: u32 = 1 << brport::LEARNING
     | 1 << brport::MCAST_FLOOD
     | 1 << brport::BCAST_FLOOD;
 /// The flags that are served, as attributes.
-const FLAGS: [u16; 12] = [
+const FLAGS: [u16; 13] = [
     brport::FAST_LEAVE,
     brport::MODE,
     brport::GUARD,
@@ -50,6 +50,7 @@ const FLAGS: [u16; 12] = [
     brport::ISOLATED,
     brport::PROXYARP,
     brport::PROXYARP_WIFI,
+    brport::NEIGH_SUPPRESS,
 ];
 /// The largest number of a port (`BR_MAX_PORTS` - 1).
 const MAX_PORT: usize = 1023;
@@ -72,6 +73,7 @@ static POLICY: Policy = policy! {
     brport::ISOLATED => Rule::u8(),
     brport::PROXYARP => Rule::u8(),
     brport::PROXYARP_WIFI => Rule::u8(),
+    brport::NEIGH_SUPPRESS => Rule::u8(),
     brport::GROUP_FWD_MASK => Rule::u16(),
 };
 

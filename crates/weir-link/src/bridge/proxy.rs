@@ -1,75 +1,264 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ARP requests that a bridge answers for hosts behind its ports (`br_do_proxy_suppress_arp`): `proxyarp` and
-//! `proxyarp_wifi` of ports.
+//! ARP requests and neighbour solicitations that a bridge answers for hosts behind its ports, and those that it does not
+//! flood (`br_do_proxy_suppress_arp`, `br_do_suppress_nd`): `proxyarp`, `proxyarp_wifi` and `neigh_suppress` of ports.
 //!
 //! The bridge knows the host from the neighbours of its device, or of the VLAN device above it, and the port from the
-//! forwarding table. Not implemented: `neigh_suppress`, answers to requests of the bridge's own host.
+//! forwarding table. Ports with `neigh_suppress` send no question that the bridge has answered or could answer, no
+//! gratuitous ARP, and no unsolicited advertisement.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use weir_netlink::ifla::{brport, iff};
+use weir_netlink::nda::ntf;
+use weir_netlink::rta::scope;
 use weir_packet::header::arp::{ARPOP_REPLY, ARPOP_REQUEST, arp};
 use weir_packet::header::ethernet::ethernet;
-use weir_packet::header::{Arp, ETH_P_ARP, Ethernet};
+use weir_packet::header::ipv6::{IPPROTO_ICMPV6, ipv6};
+use weir_packet::header::ndisc::{
+    NA_OVERRIDE, NA_ROUTER, NA_SOLICITED, NDISC_NEIGHBOUR_ADVERTISEMENT,
+    NDISC_NEIGHBOUR_SOLICITATION, Neighbour, advertisement, options,
+};
+use weir_packet::header::{Arp, ETH_P_ARP, ETH_P_IPV6, Ethernet, Ipv6};
 use weir_packet::{Flags, Packet, PacketType};
 
 use super::Bridge;
 use super::fdb::key;
 use super::port::Port;
 use crate::cpu::Cx;
-use crate::device::Device;
+use crate::device::{Device, Mac};
+use crate::ipv4::select;
+use crate::ipv6::WithIpv6;
 use crate::neigh::WithNeighbours;
 
+/// The option with the link-layer address of a solicitation's sender.
+const SOURCE_ADDRESS: u8 = 1;
+/// The hop limit of neighbour discovery.
+const HOP_LIMIT: u8 = 255;
+
+/// What the bridge does about a question.
+#[derive(Default)]
+pub struct Proxied {
+    /// The answer, for the port or the host that asks.
+    pub answer: Option<Packet>,
+    /// Ports that suppress questions do not send it (`proxyarp_replied`).
+    pub suppressed: bool,
+}
+
+/// A host whose link-layer address and port are known.
+struct Known<'g> {
+    mac: Mac,
+    router: bool,
+    /// Nothing for an address of the bridge itself.
+    behind: Option<&'g Arc<Port>>,
+}
+
 impl Bridge {
-    /// Returns the answer to a request that came by a port in a VLAN (0: none), if the bridge gives one.
-    pub fn proxy_arp(
+    fn suppresses(&self, cx: &Cx<'_>) -> bool {
+        let ports = self.ports.load(cx.guard).list.iter();
+        ports
+            .into_iter()
+            .any(|port| port.has(brport::NEIGH_SUPPRESS))
+    }
+
+    /// Looks at a frame in a VLAN (0: none) that came by a port, or from the bridge's own host.
+    pub fn proxy(
         &self,
         cx: &Cx<'_>,
         own: &Arc<Device>,
-        (port, vid): (&Port, u16),
+        (port, vid): (Option<&Port>, u16),
         packet: &Packet,
-    ) -> Option<Packet> {
-        if packet.protocol != ETH_P_ARP || own.flags() & iff::NOARP != 0 {
+    ) -> Proxied {
+        let found = match packet.protocol {
+            ETH_P_ARP => self.proxy_arp(cx, own, (port, vid), packet),
+            ETH_P_IPV6 => self.suppress_nd(cx, own, (port, vid), packet),
+            _ => None,
+        };
+        found.unwrap_or_default()
+    }
+
+    /// Returns the device whose neighbours those of a VLAN are.
+    fn of_vlan<'g>(
+        &self,
+        cx: &Cx<'g>,
+        own: &'g Arc<Device>,
+        vid: u16,
+        packet: &Packet,
+    ) -> Option<&'g Arc<Device>> {
+        match vid {
+            0 => Some(own),
+            vid => own.vlan(packet.vlan()?.proto, vid, cx.guard),
+        }
+    }
+
+    fn known<'g>(
+        &'g self,
+        cx: &Cx<'g>,
+        device: &Device,
+        vid: u16,
+        target: std::net::IpAddr,
+    ) -> Option<Known<'g>> {
+        let guard = cx.guard;
+        let neighbours = device.namespace(guard).neighbours();
+        let host = neighbours.get(device.key, target, guard)?;
+        let (mac, router) = (host.mac()?, host.flags() & ntf::ROUTER != 0);
+        let entry = self.table.entries.get(&key(mac, vid), guard)?;
+        let behind = self.ports.load(guard).numbered(entry.port());
+        let behind = behind.filter(|_| !entry.is_local());
+        Some(Known {
+            mac,
+            router,
+            behind,
+        })
+    }
+
+    /// `br_do_proxy_suppress_arp`
+    fn proxy_arp(
+        &self,
+        cx: &Cx<'_>,
+        own: &Arc<Device>,
+        (port, vid): (Option<&Port>, u16),
+        packet: &Packet,
+    ) -> Option<Proxied> {
+        if own.flags() & iff::NOARP != 0 {
             return None;
         }
         let head = packet.data().get(Ethernet::LEN..).and_then(Arp::new)?;
-        let target = Ipv4Addr::from(head.tip());
-        let asks = head.is_ethernet_ipv4() && head.op() == ARPOP_REQUEST;
-        if !asks || target.is_loopback() || target.is_multicast() {
+        let (target, sender) = (Ipv4Addr::from(head.tip()), Ipv4Addr::from(head.sip()));
+        if !head.is_ethernet_ipv4() || target.is_loopback() || target.is_multicast() {
             return None;
         }
-        let guard = cx.guard;
-        let device = match vid {
-            0 => own,
-            vid => own.vlan(packet.vlan()?.proto, vid, guard)?,
+        let suppresses = self.suppresses(cx);
+        let only = |suppressed| {
+            Some(Proxied {
+                answer: None,
+                suppressed,
+            })
         };
-        let ns = device.namespace(guard);
-        let host = ns
-            .neighbours()
-            .get(device.key, target.into(), guard)?
-            .mac()?;
-        let entry = self.table.entries.get(&key(host, vid), guard)?;
-        let behind = self.ports.load(guard).numbered(entry.port());
-        let behind = behind.filter(|_| !entry.is_local());
-        if !port.has(brport::PROXYARP)
-            && !behind.is_some_and(|port| port.has(brport::PROXYARP_WIFI))
+        if suppresses {
+            if port.is_some_and(|port| port.has(brport::NEIGH_SUPPRESS)) {
+                return None;
+            }
+            // Gratuitous messages and probes do not leave by the ports.
+            if sender.octets()[0] == 0 || sender == target {
+                return only(true);
+            }
+        }
+        if head.op() != ARPOP_REQUEST || port.is_none() && !suppresses {
+            return None;
+        }
+        let device = self.of_vlan(cx, own, vid, packet)?;
+        let ns = device.namespace(cx.guard);
+        let any = Ipv4Addr::UNSPECIFIED;
+        let ours = || {
+            let on = Some(&**device);
+            select::confirm_address(ns, on, any, target, scope::HOST, cx.guard)
+        };
+        if suppresses && ours() == Some(target) {
+            return only(true);
+        }
+        let known = self.known(cx, device, vid, target.into())?;
+        let has = |flag| known.behind.is_some_and(|port| port.has(flag));
+        let answers = port.is_some_and(|port| port.has(brport::PROXYARP))
+            || has(brport::PROXYARP_WIFI)
+            || has(brport::NEIGH_SUPPRESS);
+        let answer = answers.then(|| {
+            let mut frame = ethernet(head.sha(), known.mac, ETH_P_ARP).to_vec();
+            let body = arp(ARPOP_REPLY, known.mac, head.tip(), head.sha(), head.sip());
+            frame.extend_from_slice(&body);
+            self.sealed(cx, own, (port, vid), packet, &frame)
+        });
+        Some(Proxied {
+            answer: answer.flatten(),
+            suppressed: answers || suppresses,
+        })
+    }
+
+    /// `br_do_suppress_nd`
+    fn suppress_nd(
+        &self,
+        cx: &Cx<'_>,
+        own: &Arc<Device>,
+        (port, vid): (Option<&Port>, u16),
+        packet: &Packet,
+    ) -> Option<Proxied> {
+        let network = packet.data().get(Ethernet::LEN..)?;
+        let ip = Ipv6::new(network)?;
+        let octets = network.get(Ipv6::LEN..)?;
+        if ip.next_header() != IPPROTO_ICMPV6 {
+            return None;
+        }
+        let message = Neighbour::new(octets)?;
+        let ty = message.icmp_type();
+        let neighbours = [NDISC_NEIGHBOUR_SOLICITATION, NDISC_NEIGHBOUR_ADVERTISEMENT];
+        if !neighbours.contains(&ty)
+            || message.code() != 0
+            || !self.suppresses(cx)
+            || port.is_some_and(|port| port.has(brport::NEIGH_SUPPRESS))
         {
             return None;
         }
-        let mut frame = ethernet(head.sha(), host, ETH_P_ARP).to_vec();
-        let body = arp(ARPOP_REPLY, host, head.tip(), head.sha(), head.sip());
-        frame.extend_from_slice(&body);
-        let mut answer = cx.stack.pool.packet(&frame)?;
+        let only = Some(Proxied {
+            answer: None,
+            suppressed: true,
+        });
+        if ty == NDISC_NEIGHBOUR_ADVERTISEMENT {
+            return only.filter(|_| message.flags() & NA_SOLICITED == 0);
+        }
+        let (src, dst) = (Ipv6Addr::from(ip.src()), Ipv6Addr::from(ip.dst()));
+        if src.is_unspecified() || src == dst {
+            return only;
+        }
+        let device = self.of_vlan(cx, own, vid, packet)?;
+        let target = Ipv6Addr::from(message.target());
+        if device.ipv6().addresses.get(target, cx.guard).is_some() {
+            return only;
+        }
+        let known = self.known(cx, device, vid, target.into())?;
+        let answers = known
+            .behind
+            .is_some_and(|port| port.has(brport::NEIGH_SUPPRESS));
+        let answer = answers.then(|| {
+            let given = options(octets.get(Neighbour::LEN..).unwrap_or_default());
+            let mut given = given.filter_map(Result::ok);
+            let given = given.find(|option| option.kind == SOURCE_ADDRESS);
+            let asker = given.and_then(|option| option.mac());
+            let asker = asker.or_else(|| Ethernet::new(packet.data()).map(|eth| eth.src()))?;
+            let router = if known.router { NA_ROUTER } else { 0 };
+            let flags = router | NA_SOLICITED | NA_OVERRIDE;
+            let (from, to) = (target.octets(), src.octets());
+            let message = advertisement(from, to, flags, from, Some(known.mac));
+            let mut frame = ethernet(asker, known.mac, ETH_P_IPV6).to_vec();
+            let len = message.len();
+            frame.extend_from_slice(&ipv6(from, to, IPPROTO_ICMPV6, HOP_LIMIT, 0, 0, len));
+            frame.extend_from_slice(&message);
+            self.sealed(cx, own, (port, vid), packet, &frame)
+        });
+        Some(Proxied {
+            answer: answer.flatten(),
+            suppressed: true,
+        })
+    }
+
+    /// Makes a packet of an answer, in the VLAN of the question (`br_arp_send`, `br_nd_send`).
+    fn sealed(
+        &self,
+        cx: &Cx<'_>,
+        own: &Arc<Device>,
+        (port, vid): (Option<&Port>, u16),
+        question: &Packet,
+        frame: &[u8],
+    ) -> Option<Packet> {
+        let mut answer = cx.stack.pool.packet(frame)?;
         answer.reset_mac();
         answer.set_network(Ethernet::LEN);
-        answer.protocol = ETH_P_ARP;
-        let pvid = port.vlans.load(guard).pvid;
-        answer.set_vlan(packet.vlan().filter(|tag| vid == 0 || tag.tci != pvid));
+        answer.protocol = Ethernet::new(frame)?.ethertype();
+        let pvid = port.map_or(0, |port| port.vlans.load(cx.guard).pvid);
+        answer.set_vlan(question.vlan().filter(|tag| vid == 0 || tag.tci != pvid));
         answer.flags.insert(Flags::LOCAL);
         answer.set_pkt_type(PacketType::Outgoing);
         answer.time = cx.now;
-        (answer.dev, answer.iif) = (port.device.key.0, 0);
+        (answer.dev, answer.iif) = (port.map_or(own.key.0, |port| port.device.key.0), 0);
         Some(answer)
     }
 }

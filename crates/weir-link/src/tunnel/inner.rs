@@ -10,7 +10,7 @@ use weir_packet::header::{
     ETH_P_8021AD, ETH_P_8021Q, ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv4, Ipv4Mut, Ipv6, Ipv6Mut,
 };
 use weir_packet::tunnel::Tunnel;
-use weir_packet::{Flags, Packet, checksum};
+use weir_packet::{Flags, FlowKeys, Packet, Used, checksum, dissect_frame};
 use weir_sync::rcu::{Domain, Guard, PublishedArc};
 
 use crate::cpu::Cx;
@@ -89,6 +89,22 @@ impl Inner {
         let ecn = if self.tos & 3 == 3 { 2 } else { self.tos & 3 };
         tos & !3 | ecn
     }
+}
+
+/// Returns the outer source port for a frame, by a hash of its flow, from a range whose end is exclusive
+/// (`udp_flow_src_port`).
+pub fn flow_port(cx: &Cx<'_>, (min, max): (u16, u16), packet: &Packet) -> u16 {
+    let mut keys = FlowKeys::default();
+    dissect_frame(packet.data(), Used::FIVE_TUPLE, &mut keys);
+    let seed = cx.stack.config.seed;
+    let hash = if keys.addr_type != 0 {
+        weir_packet::flow_hash(&keys, seed)
+    } else {
+        hash_bytes(packet.data().get(..12).unwrap_or_default(), seed)
+    };
+    let hash = hash ^ hash << 16;
+    let range = u64::from(max.saturating_sub(min));
+    min + ((u64::from(hash) * range) >> 32) as u16
 }
 
 /// Propagates the outer ECN bits to the inner header (`INET_ECN_decapsulate`). Returns `false` if

@@ -12,12 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::errno::ELOOP;
-use weir_packet::dissect::hash_bytes;
 use weir_packet::header::ipv4::{IP_DF, IPPROTO_UDP};
 use weir_packet::header::transport::{fill_check_v4, fill_check_v6, udp};
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv6};
 use weir_packet::tunnel::OptionKind;
-use weir_packet::{Batch, DropReason, Flags, FlowKeys, Packet, PacketType, Used, dissect_frame};
+use weir_packet::{Batch, DropReason, Flags, Packet, PacketType};
 
 use super::config::{Config, DF_INHERIT, DF_SET};
 use super::fdb::{ALL_ZEROS, Remote};
@@ -31,7 +30,7 @@ use crate::ipv6;
 use crate::namespace::Namespace;
 use crate::settings::WithSettings;
 use crate::settings::{Ipv4 as Slot, Ipv6Conf};
-use crate::tunnel::inner::Inner;
+use crate::tunnel::inner::{Inner, flow_port};
 use crate::udp::{self, Port};
 
 /// The length of the outer UDP header in bytes.
@@ -205,25 +204,6 @@ fn fail(vxlan: &Vxlan, cx: &Cx<'_>, device: &Arc<Device>, errno: i32, packet: Pa
     cx.drop(device, Place::Transmit, reason, packet);
 }
 
-/// Returns the outer source port (`udp_flow_src_port`).
-fn source_port(cx: &Cx<'_>, net: &Namespace, conf: &Config, packet: &Packet) -> u16 {
-    let (mut min, mut max) = conf.ports;
-    if min >= max {
-        (min, max) = net.local_ports();
-    }
-    let mut keys = FlowKeys::default();
-    dissect_frame(packet.data(), Used::FIVE_TUPLE, &mut keys);
-    let seed = cx.stack.config.seed;
-    let hash = if keys.addr_type != 0 {
-        weir_packet::flow_hash(&keys, seed)
-    } else {
-        hash_bytes(packet.data().get(..12).unwrap_or_default(), seed)
-    };
-    let hash = hash ^ hash << 16;
-    let range = u64::from(max.saturating_sub(min));
-    min + ((u64::from(hash) * range) >> 32) as u16
-}
-
 /// Sends one frame to one destination (`vxlan_xmit_one`).
 #[allow(clippy::too_many_arguments)] // the context of one frame
 fn one(
@@ -237,7 +217,11 @@ fn one(
     packet: Packet,
 ) {
     let guard = cx.guard;
-    let source = source_port(cx, net, conf, &packet);
+    let ports = match conf.ports {
+        (min, max) if min < max => (min, max),
+        _ => net.local_ports(),
+    };
+    let source = flow_port(cx, ports, &packet);
     let tos = inner.ecn(way.tos);
     let octets = packet.len().saturating_sub(inner.link);
     match (way.src, way.dst) {

@@ -171,7 +171,7 @@ impl Core {
     /// Takes a segment of the connection.
     pub fn segment(self: &Arc<Self>, cx: &mut Cx<'_>, header: &Header, data: &[u8]) {
         let mut inner = self.lock();
-        let mut out = Outbox::new(inner.tuple);
+        let mut out = Outbox::new(cx.stack, inner.tuple);
         if let Kind::Open(connection) = &mut inner.kind {
             let answer = connection.segment(cx.now, header, data);
             if answer == Answer::Reset
@@ -187,7 +187,7 @@ impl Core {
     fn fire(self: &Arc<Self>, cx: &mut Cx<'_>) {
         let mut inner = self.lock();
         inner.timer = None;
-        let out = Outbox::new(inner.tuple);
+        let out = Outbox::new(cx.stack, inner.tuple);
         let now = cx.now;
         let mut boxes = Vec::new();
         match &mut inner.kind {
@@ -195,7 +195,7 @@ impl Core {
             Kind::Open(connection) => connection.timeout(now),
             Kind::Listening(listener) => {
                 listener.timeout(now, |tuple, request| {
-                    let mut out = Outbox::new(*tuple);
+                    let mut out = Outbox::new(cx.stack, *tuple);
                     weir_tcp::Output::send(&mut out, &request.syn_ack(now));
                     boxes.push(out);
                 });
@@ -214,7 +214,7 @@ impl Core {
     }
 
     /// Sends what a change of the state has caused, arms the timer, and tells the owner. Call it after each change.
-    pub fn settle(self: &Arc<Self>, cx: &mut Cx<'_>, mut inner: Locked<'_>, mut out: Outbox) {
+    pub fn settle(self: &Arc<Self>, cx: &mut Cx<'_>, mut inner: Locked<'_>, mut out: Outbox<'_>) {
         let now = cx.now;
         inner.seen = now;
         let mut events = Events::default();

@@ -217,12 +217,12 @@ impl Tcp {
                     State::Closed => {}
                     State::SynSent if connection.is_deferred() => {
                         drop(inner);
-                        return self.write(socket, cx, message.data, message.flags);
+                        return self.write_data(socket, cx, message.data, message.flags);
                     }
                     State::SynSent => return Err(errno::EALREADY),
                     _ => {
                         drop(inner);
-                        return self.write(socket, cx, message.data, message.flags);
+                        return self.write_data(socket, cx, message.data, message.flags);
                     }
                 }
             }
@@ -243,7 +243,7 @@ impl Tcp {
         let data = message.data.get(..room).unwrap_or(message.data);
         let count = connection.send(cx.now, data);
         connection.undefer();
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         match count {
             0 => Err(errno::EINPROGRESS),
             count => Ok(count),

@@ -69,7 +69,7 @@ pub fn receive(cx: &mut Cx<'_>, arrived: &Arrived<'_>, packet: Packet) -> Option
             drop(rest);
             match outcome {
                 Outcome::Ack => {
-                    let mut out = Outbox::new(tuple);
+                    let mut out = Outbox::new(cx.stack, tuple);
                     out.send(&ack);
                     if let Some(key) = &waiting.key {
                         out.sign(key);
@@ -195,7 +195,7 @@ impl Core {
         let mut fast_open = inner.fast_open.clone();
         let mut early = None;
         let defer = inner.defer_accept;
-        let mut out = Outbox::new(tuple);
+        let mut out = Outbox::new(cx.stack, tuple);
         let Kind::Listening(listener) = &mut inner.kind else {
             return false;
         };
@@ -343,7 +343,7 @@ impl Core {
         let socket = inner.socket.upgrade();
         self.settle(cx, inner, out);
         let locked = child.lock();
-        child.settle(cx, locked, Outbox::new(tuple));
+        child.settle(cx, locked, Outbox::new(cx.stack, tuple));
         if let Some(socket) = socket {
             self.wake(cx, &socket);
         }
@@ -367,7 +367,7 @@ impl Core {
         let Some(child) = child else { return true };
         cx.mib(&self.ns).tcp.add(Mib::PassiveOpens, 1);
         let locked = child.lock();
-        child.settle(cx, locked, Outbox::new(tuple));
+        child.settle(cx, locked, Outbox::new(cx.stack, tuple));
         if let Some(socket) = socket {
             self.wake(cx, &socket);
         }
@@ -404,7 +404,7 @@ pub fn report(cx: &mut Cx<'_>, report: &Report<'_>) -> bool {
         return true;
     };
     let mut inner = core.lock();
-    let out = Outbox::new(tuple);
+    let out = Outbox::new(cx.stack, tuple);
     if let Kind::Open(connection) = &mut inner.kind {
         match meaning.mtu {
             // Only errors about what is under way count (RFC 5927).

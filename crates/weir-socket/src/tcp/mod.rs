@@ -27,7 +27,7 @@ use std::sync::{Arc, OnceLock};
 use weir_inet::mib::{Count, Tcp as Mib};
 use weir_netlink::errno;
 use weir_tcp::listener::Listener;
-use weir_tcp::{Connection, Opening, Settings, State};
+use weir_tcp::{Connection, Opening, Part, Settings, State};
 
 pub use input::{receive, report};
 pub use listed::{Listed, listed};
@@ -233,7 +233,7 @@ impl Tcp {
                         if let Kind::Open(connection) = &mut inner.kind {
                             connection.abort(0);
                         }
-                        core.settle(cx, inner, Outbox::new(tuple));
+                        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
                         return Ok(());
                     }
                     (_, State::SynSent | State::SynReceived) => return Err(errno::EALREADY),
@@ -298,7 +298,7 @@ impl Tcp {
         let deferred = connection.is_deferred();
         inner.kind = Kind::Open(Box::new(connection));
         cx.mib(ns).tcp.add(Mib::ActiveOpens, 1);
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         // A program that asked for Fast Open writes as if it was connected.
         match deferred && !fast {
             true => Ok(()),
@@ -483,10 +483,24 @@ impl Tcp {
         if message.flags & fast::MSG_FASTOPEN != 0 {
             return self.send_fast(socket, cx, message);
         }
-        self.write(socket, cx, message.data, message.flags)
+        self.write_data(socket, cx, message.data, message.flags)
     }
 
-    /// Queues data.
+    /// Queues data, as [`write`](Self::write).
+    ///
+    /// # Errors
+    /// As `write`.
+    pub fn write_data(
+        &self,
+        socket: &Socket,
+        cx: &mut Cx<'_>,
+        data: &[u8],
+        flags: i32,
+    ) -> Result<usize, i32> {
+        self.write(socket, cx, data.len(), flags, &mut crate::copy_from(data))
+    }
+
+    /// Queues `want` bytes of data, which `fill` writes. `flags` are those of `send`.
     ///
     /// # Errors
     /// EAGAIN, EPIPE, or the pending error.
@@ -494,8 +508,9 @@ impl Tcp {
         &self,
         socket: &Socket,
         cx: &mut Cx<'_>,
-        data: &[u8],
+        want: usize,
         flags: i32,
+        fill: &mut dyn FnMut([&mut [u8]; 2]) -> usize,
     ) -> Result<usize, i32> {
         let core = self.core(socket);
         let mut inner = core.lock();
@@ -510,18 +525,21 @@ impl Tcp {
         if !connection.may_send() {
             return Err(errno::EPIPE);
         }
-        let mut data = data;
+        let mut want = want;
         if connection.is_deferred() {
-            data = data.get(..connection.syn_room()).unwrap_or(data);
+            want = want.min(connection.syn_room());
             connection.undefer();
         } else if connection.state() == State::SynSent {
             return Err(errno::EAGAIN);
         }
-        let (more, ends) = (flags & MSG_MORE != 0, flags & MSG_EOR != 0);
-        let count = connection.send_part(cx.now, data, more, ends);
-        core.settle(cx, inner, Outbox::new(tuple));
+        let part = Part {
+            more: flags & MSG_MORE != 0,
+            ends: flags & MSG_EOR != 0,
+        };
+        let count = connection.send_with(cx.now, want, part, fill);
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         match count {
-            0 if !data.is_empty() => Err(errno::EAGAIN),
+            0 if want > 0 => Err(errno::EAGAIN),
             count => Ok(count),
         }
     }
@@ -561,7 +579,7 @@ impl Tcp {
             }
         }
         connection.consume(cx.now, count);
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         Ok(count)
     }
 
@@ -643,7 +661,7 @@ impl Tcp {
         if let Kind::Open(connection) = &mut inner.kind {
             connection.set(cx.now, settings);
         }
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         Ok(())
     }
 
@@ -662,7 +680,7 @@ impl Tcp {
         if let Kind::Open(connection) = &mut inner.kind {
             connection.set(cx.now, settings);
         }
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
     }
 
     /// Returns an option of `SOL_TCP`.
@@ -701,7 +719,7 @@ impl Tcp {
                 if how != Shutdown::Read {
                     connection.shutdown_send();
                 }
-                core.settle(cx, inner, Outbox::new(tuple));
+                core.settle(cx, inner, Outbox::new(cx.stack, tuple));
                 Ok(())
             }
             Kind::Listening(_) => {
@@ -722,7 +740,7 @@ impl Tcp {
         let mut inner = core.lock();
         let kind = std::mem::replace(&mut inner.kind, Kind::Idle);
         let tuple = inner.tuple;
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         let Kind::Listening(mut listener) = kind else {
             return;
         };
@@ -733,7 +751,7 @@ impl Tcp {
             if let Kind::Open(connection) = &mut inner.kind {
                 connection.abort(0);
             }
-            child.settle(cx, inner, Outbox::new(tuple));
+            child.settle(cx, inner, Outbox::new(cx.stack, tuple));
         }
     }
 
@@ -757,7 +775,7 @@ impl Tcp {
         // No descriptor has it any more.
         let (_, uid) = socket.identity();
         socket.set_identity(0, uid);
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         if !open {
             socket.release(cx);
         }
@@ -779,7 +797,7 @@ impl Tcp {
             return Err(errno::ENOENT);
         };
         connection.abort(errno::ECONNABORTED);
-        core.settle(cx, inner, Outbox::new(tuple));
+        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         Ok(())
     }
 }

@@ -8,9 +8,10 @@ use std::net::IpAddr;
 use weir_inet::mib::{Count, Tcp as Mib};
 use weir_inet::{ipv4, ipv6};
 use weir_netlink::errno;
-use weir_packet::header::Ipv6;
 use weir_packet::header::transport::{fill_check_v4, fill_check_v6};
+use weir_packet::header::{Ipv4, Ipv6};
 use weir_packet::meta::{SegmentKind, Segments};
+use weir_packet::{Flags, Packet};
 use weir_tcp::{Header, Output, Path, Segment};
 
 use super::signature::Key;
@@ -20,6 +21,7 @@ use crate::cpu::Cx;
 use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::options::Options;
+use weir_core::stack::Stack;
 
 const PROTOCOL: u8 = IPPROTO_TCP as u8;
 /// The ECN codepoint ECT(0).
@@ -172,10 +174,10 @@ fn paces(device: &Device) -> bool {
 }
 
 /// A segment in an outbox.
-#[derive(Debug, Clone, Copy)]
-struct End {
-    /// Where it ends.
-    at: usize,
+#[derive(Debug)]
+struct Ready {
+    /// Its header and data.
+    packet: Packet,
     /// The length of its header.
     header: usize,
     /// The data of each packet.
@@ -184,32 +186,35 @@ struct End {
     ecn: bool,
 }
 
+impl Ready {
+    /// The number of segments on the wire.
+    fn count(&self) -> usize {
+        let data = self.packet.len().saturating_sub(self.header);
+        data.div_ceil(usize::from(self.size.max(1))).max(1)
+    }
+}
+
 /// Segments to send.
 #[derive(Debug)]
-pub struct Outbox {
+pub struct Outbox<'g> {
+    stack: &'g Stack,
     tuple: Tuple,
-    buffers: Buffers,
+    segments: Vec<Ready>,
     resets: u64,
 }
 
-/// The bytes of segments, and where each ends.
-#[derive(Debug, Default)]
-struct Buffers {
-    bytes: Vec<u8>,
-    ends: Vec<End>,
-}
-
 thread_local! {
-    /// The buffers of the last outbox: an ACK costs no allocation.
-    static SPARE: Cell<Buffers> = const { Cell::new(Buffers { bytes: Vec::new(), ends: Vec::new() }) };
+    /// The list of the last outbox: an ACK costs no allocation for it.
+    static SPARE: Cell<Vec<Ready>> = const { Cell::new(Vec::new()) };
 }
 
-impl Outbox {
+impl<'g> Outbox<'g> {
     /// An empty one for a connection.
-    pub fn new(tuple: Tuple) -> Self {
+    pub fn new(stack: &'g Stack, tuple: Tuple) -> Self {
         Self {
+            stack,
             tuple,
-            buffers: SPARE.take(),
+            segments: SPARE.take(),
             resets: 0,
         }
     }
@@ -231,44 +236,30 @@ impl Outbox {
 
     /// Signs the segments that have room for a signature.
     pub fn sign(&mut self, key: &Key) {
-        let mut start = 0;
-        let Buffers { bytes, ends } = &mut self.buffers;
-        for end in &*ends {
+        let Tuple { local, remote, .. } = self.tuple;
+        for segment in &mut self.segments {
+            let bytes = segment.packet.data_mut();
             // The option comes first.
-            if let Some(segment) = bytes.get_mut(start..end.at)
-                && segment.get(20..24) == Some(&[1, 1, 19, 18])
-            {
-                key.sign(self.tuple.local, self.tuple.remote, end.header, segment);
+            if bytes.get(20..24) == Some(&[1, 1, 19, 18]) {
+                key.sign(local, remote, segment.header, bytes);
             }
-            start = end.at;
         }
     }
 
     /// Sends all.
     pub fn flush(mut self, cx: &mut Cx<'_>, ns: &Namespace, choice: &Choice) {
-        if self.buffers.ends.is_empty() {
+        if self.segments.is_empty() {
             return;
         }
         let counters = &cx.mib(ns).tcp;
-        counters.add(Mib::OutSegs, self.packets());
+        let count: usize = self.segments.iter().map(Ready::count).sum();
+        counters.add(Mib::OutSegs, count as u64);
         counters.add(Mib::OutRsts, self.resets);
         match (self.tuple.local, self.tuple.remote) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => self.flush_v4(cx, ns, choice, src, dst),
             (IpAddr::V6(src), IpAddr::V6(dst)) => self.flush_v6(cx, ns, choice, src, dst),
             _ => {}
         }
-    }
-
-    /// The number of segments on the wire.
-    fn packets(&self) -> u64 {
-        let mut start = 0;
-        let mut count = 0;
-        for end in &self.buffers.ends {
-            let data = (end.at - start).saturating_sub(end.header);
-            count += data.div_ceil(usize::from(end.size.max(1))).max(1);
-            start = end.at;
-        }
-        count as u64
     }
 
     fn flush_v4(
@@ -284,17 +275,23 @@ impl Outbox {
         let Ok(way) = ipv4::egress::find(ns, &wish, cx.guard) else {
             return;
         };
-        let mut start = 0;
-        let Buffers { bytes, ends } = &mut self.buffers;
-        for &end in &*ends {
-            let Some(segment) = bytes.get_mut(start..end.at) else {
-                break;
-            };
-            start = end.at;
-            fill_check_v4(src.octets(), dst.octets(), PROTOCOL, segment);
+        for segment in self.segments.drain(..) {
+            let count = segment.count();
+            let mut packet = segment.packet;
+            fill_check_v4(src.octets(), dst.octets(), PROTOCOL, packet.data_mut());
+            packet.flags.insert(Flags::CSUM_GOOD);
+            if count > 1 {
+                packet.set_segments(Some(Segments {
+                    size: segment.size,
+                    count: count as u16,
+                    headers: (Ipv4::LEN + segment.header) as u16,
+                    kind: SegmentKind::TcpV4,
+                    fixed_id: false,
+                }));
+            }
             let head = ipv4::egress::Head {
                 protocol: PROTOCOL,
-                tos: choice.tos | if end.ecn { ECT } else { 0 },
+                tos: choice.tos | if segment.ecn { ECT } else { 0 },
                 ttl: u8::try_from(choice.ttl).ok(),
                 df: !matches!(choice.discover, pmtudisc::DONT | pmtudisc::OMIT),
                 options: &[],
@@ -302,9 +299,8 @@ impl Outbox {
                 priority: choice.priority,
                 looped: true,
             };
-            // Without memory the segment is lost, and sent again later.
-            let size = (end.header, end.size);
-            let _ = ipv4::egress::send_long(cx, ns, &way, &head, segment, size);
+            // A segment that is lost is sent again later.
+            let _ = ipv4::egress::send_packet(cx, ns, &way, &head, packet);
         }
     }
 
@@ -323,26 +319,18 @@ impl Outbox {
         };
         let label = ipv6::output::flow_label(ns, src, dst, PROTOCOL);
         let hop_limit = u8::try_from(choice.hops).unwrap_or_else(|_| way.route.hop_limit());
-        let mut start = 0;
-        let Buffers { bytes, ends } = &mut self.buffers;
-        for &end in &*ends {
-            let Some(segment) = bytes.get_mut(start..end.at) else {
-                break;
-            };
-            start = end.at;
-            fill_check_v6(src.octets(), dst.octets(), PROTOCOL, segment);
-            let Some(mut packet) = cx.stack.pool.packet(segment) else {
-                break;
-            };
+        for segment in self.segments.drain(..) {
+            let count = segment.count();
+            let mut packet = segment.packet;
+            fill_check_v6(src.octets(), dst.octets(), PROTOCOL, packet.data_mut());
+            packet.flags.insert(Flags::CSUM_GOOD);
             packet.mark = choice.mark;
             packet.priority = choice.priority;
-            let data = segment.len().saturating_sub(end.header);
-            let count = data.div_ceil(usize::from(end.size.max(1)));
             if count > 1 {
                 packet.set_segments(Some(Segments {
-                    size: end.size,
+                    size: segment.size,
                     count: count as u16,
-                    headers: (Ipv6::LEN + end.header) as u16,
+                    headers: (Ipv6::LEN + segment.header) as u16,
                     kind: SegmentKind::TcpV6,
                     fixed_id: false,
                 }));
@@ -352,7 +340,7 @@ impl Outbox {
                 dst,
                 protocol: PROTOCOL,
                 hop_limit,
-                class: choice.class | if end.ecn { ECT } else { 0 },
+                class: choice.class | if segment.ecn { ECT } else { 0 },
                 label,
             };
             ipv6::egress::send(cx, ns, &way, &head, true, packet);
@@ -360,31 +348,35 @@ impl Outbox {
     }
 }
 
-impl Drop for Outbox {
+impl Drop for Outbox<'_> {
     fn drop(&mut self) {
-        let mut buffers = std::mem::take(&mut self.buffers);
-        buffers.bytes.clear();
-        buffers.ends.clear();
-        SPARE.set(buffers);
+        let mut segments = std::mem::take(&mut self.segments);
+        segments.clear();
+        SPARE.set(segments);
     }
 }
 
-impl Output for Outbox {
+impl Output for Outbox<'_> {
+    /// Makes the packet: data are copied once, from the send buffer to the frame. Without memory the segment is lost.
     fn send(&mut self, segment: &Segment<'_>) {
         let mut header = segment.header;
         header.source = self.tuple.port;
         header.destination = self.tuple.remote_port;
         self.resets += u64::from(header.has(weir_tcp::header::RST));
-        let start = self.buffers.bytes.len();
-        self.buffers.bytes.resize(start + header.length(), 0);
-        if let Some(place) = self.buffers.bytes.get_mut(start..) {
-            header.write(place);
-        }
-        self.buffers.bytes.extend_from_slice(segment.data[0]);
-        self.buffers.bytes.extend_from_slice(segment.data[1]);
-        self.buffers.ends.push(End {
-            at: self.buffers.bytes.len(),
-            header: header.length(),
+        let [first, second] = segment.data;
+        let length = header.length();
+        let Some(mut packet) = self.stack.pool.alloc(length + first.len() + second.len()) else {
+            return;
+        };
+        let Some((head, data)) = packet.data_mut().split_at_mut_checked(length) else {
+            return;
+        };
+        header.write(head);
+        data[..first.len()].copy_from_slice(first);
+        data[first.len()..].copy_from_slice(second);
+        self.segments.push(Ready {
+            packet,
+            header: length,
             size: segment.mss,
             ecn: segment.ecn_capable,
         });

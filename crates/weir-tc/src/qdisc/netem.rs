@@ -30,7 +30,7 @@ use weir_netlink::{
     Attr, Error, Fixed, Policy, Rule, Strictness, TcNetemCorr, TcNetemQopt, TcNetemRate,
     TcNetemReorder, TcNetemSlot, Writer, policy,
 };
-use weir_packet::{DropReason, Packet};
+use weir_packet::{DropReason, Flags, Packet};
 
 use super::ecn;
 use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Qdisc, QueueCx, pkt_len};
@@ -538,6 +538,7 @@ impl Qdisc for Netem {
                 }
                 packet = others.remove(0);
             }
+            packet.flags.remove(Flags::CSUM_GOOD);
             let at = super::scale(q.random(), packet.len() as u32) as usize;
             let bit = super::scale(q.random(), 8);
             packet.data_mut()[at] ^= 1 << bit;

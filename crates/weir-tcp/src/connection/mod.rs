@@ -29,6 +29,7 @@ use crate::sent::Queue;
 use crate::seq::{after, before, later};
 use crate::time::MS;
 pub use counter::{Counter, Counts};
+pub use output::Part;
 use settings::{Path, Settings};
 
 /// The states of RFC 9293, with Linux's numbers.

@@ -44,6 +44,15 @@ impl Piece {
     }
 }
 
+/// What a program says of data that it sends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Part {
+    /// More will follow, so a short segment waits for it (`MSG_MORE`).
+    pub more: bool,
+    /// A record ends here, and no segment goes beyond (`MSG_EOR`).
+    pub ends: bool,
+}
+
 impl Connection {
     /// Queues data to send. Returns how many bytes there was room for; 0 also once nothing more may be sent.
     pub fn send(&mut self, now: u64, data: &[u8]) -> usize {
@@ -55,9 +64,7 @@ impl Connection {
         if count > 0 {
             self.idle_check(now);
             self.send.push(&data[..count]);
-            self.release_at = NEVER;
-            self.pushed = self.data_end();
-            self.more = false;
+            self.queued(true, Part::default());
         }
         if count < data.len() {
             self.no_space = true;
@@ -65,21 +72,17 @@ impl Connection {
         count
     }
 
-    /// Queues data as [`send`](Self::send) does. `more`: more will follow, so a short segment waits for them
-    /// (`MSG_MORE`). `ends`: a record ends here, and no segment goes beyond (`MSG_EOR`).
-    pub fn send_part(&mut self, now: u64, data: &[u8], more: bool, ends: bool) -> usize {
-        let pushed = self.pushed;
-        let count = self.send(now, data);
-        if count > 0 && count == data.len() {
-            self.more = more;
-            if more {
-                self.pushed = pushed;
-            }
-            if ends {
-                self.records.push_back(self.data_end());
-            }
+    /// Takes note of data that were just put into the buffer: `whole`, or for a part only.
+    fn queued(&mut self, whole: bool, part: Part) {
+        let part = if whole { part } else { Part::default() };
+        self.release_at = NEVER;
+        self.more = part.more;
+        if !part.more {
+            self.pushed = self.data_end();
         }
-        count
+        if part.ends {
+            self.records.push_back(self.data_end());
+        }
     }
 
     /// Sends what Nagle's algorithm or a cork holds back (`TCP_NODELAY` set again).
@@ -152,6 +155,35 @@ impl Connection {
         if self.timer == Timer::None && self.sent.is_empty() && before(self.nxt, self.write_seq()) {
             self.arm_window_probe(now);
         }
+    }
+
+    /// As [`send`](Self::send) of `want` bytes, which `fill` writes in their place. It gets as much room as there is, in
+    /// two parts, and returns how many bytes it has written. Without room it is not called. `part` counts if all bytes
+    /// find room.
+    pub fn send_with(
+        &mut self,
+        now: u64,
+        want: usize,
+        part: Part,
+        fill: &mut dyn FnMut([&mut [u8]; 2]) -> usize,
+    ) -> usize {
+        if !self.may_send() {
+            return 0;
+        }
+        let most = want.min(self.send_room());
+        let mut count = 0;
+        if most > 0 {
+            self.idle_check(now);
+            count = fill(self.send.space(most as u32)).min(most);
+            self.send.advance(count as u32);
+            if count > 0 {
+                self.queued(count == want, part);
+            }
+        }
+        if most < want {
+            self.no_space = true;
+        }
+        count
     }
 
     /// Returns whether [`Connection::poll`] has anything to do: a cheap test.

@@ -47,6 +47,16 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "weir up --cpus 4 --gen edge/lan0=rate=1000,size=60-1514",
     ),
     (
+        "weir-up",
+        "Let programs inside reach the network of the host, and the host's port 8080 a server in the namespace web:",
+        "weir up --gateway --publish 8080:web:80",
+    ),
+    (
+        "weir-run",
+        "Load a page of a server on the host's loopback, by a program inside:",
+        "weir run --real-time --gateway=host=on -- curl http://10.0.2.2:8080/",
+    ),
+    (
         "weir-rcu",
         "Have a thread of its own run the callbacks, and look at what waits:",
         "weir rcu offload-all\nweir stat rcu",
@@ -101,6 +111,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "weir-stat",
         "Show the cost of a packet by stage group, every second:",
         "weir stat stages --groups --watch",
+    ),
+    (
+        "weir-stat",
+        "Show what passes the gateway of the user's own stack:",
+        "weir stat gateway",
     ),
     (
         "weir-top",

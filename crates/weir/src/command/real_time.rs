@@ -40,6 +40,7 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     engine.expect(ports);
     engine.record();
     let loops = wakers.start(&engine, 1, &[])?;
+    engine.open_gateway(&args.gateway)?;
     let (program, arguments) = program(args, expanded.as_deref());
     let launched = Launcher::new(&program, arguments)
         .mode(mode_of(args.client.mode))

@@ -34,6 +34,11 @@ const LEFTOVERS: Duration = Duration::from_secs(5);
 
 /// Runs the script, plays the remaining packets, reports.
 pub fn run(args: &Run) -> Result<ExitCode, String> {
+    if let Some(flag) = args.gateway.flag() {
+        return Err(format!(
+            "{flag} leads to a live outside, which virtual time cannot wait for; use it with --real-time"
+        ));
+    }
     let stack = weir_stack::build(Config {
         seed: args.seed,
         link_chatter: args.link_chatter,

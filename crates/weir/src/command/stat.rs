@@ -23,6 +23,7 @@ pub fn run(args: &Stat) -> Result<ExitCode, String> {
         Some(StatWhat::Qdisc) => "qdisc",
         Some(StatWhat::Conntrack) => "conntrack",
         Some(StatWhat::Rcu) => "rcu",
+        Some(StatWhat::Gateway) => "gateway",
     };
     if what != "qdisc" && (args.locks || args.histogram) {
         return Err("--locks and --histogram need `weir stat qdisc`".into());

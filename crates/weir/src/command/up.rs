@@ -87,11 +87,12 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     let engine = Engine::new(stack, runtime, playback);
     wakers.attach(&engine);
     engine.expect(ports);
+    let loops = wakers.start(&engine, args.cpus, &processors)?;
+    engine.open_gateway(&args.gateway)?;
     let server = Server::bind(&path, engine.clone()).map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => format!("{}: a stack already runs there", path.display()),
         _ => format!("{}: {error}", path.display()),
     })?;
-    let loops = wakers.start(&engine, args.cpus, &processors)?;
     let said = format!(
         "weir: the stack is up; run commands with weir exec --socket {} -- COMMAND\n",
         path.display()

@@ -25,6 +25,7 @@ pub fn run(
 fn answer(engine: &Engine, command: &Value, files: Vec<OwnedFd>) -> Result<Value, String> {
     match command["command"].as_str() {
         Some("play") => play(engine, command["until"].as_u64()),
+        Some("stat") if command["what"] == "gateway" => engine.gateway.stat(),
         Some("stat") => Ok(stat(engine, command)),
         Some("netns") => super::netns::run(engine, command),
         Some("rcu") => rcu(engine, command["mode"].as_str()),

@@ -6,6 +6,7 @@
 pub mod capture;
 mod command;
 mod files;
+mod gateway;
 mod inet;
 pub mod inject;
 mod modules;
@@ -85,6 +86,7 @@ pub struct Engine {
     sockets: Mutex<BTreeMap<u64, Arc<Socket>>>,
     /// Internet, raw and packet sockets.
     inet: inet::Inet,
+    gateway: gateway::State,
     /// The namespaces of threads.
     tasks: Mutex<Tasks>,
     /// The namespaces that launches hold.
@@ -153,6 +155,7 @@ impl Engine {
             pending: PendingWrites::default(),
             sockets: Mutex::default(),
             inet: inet::Inet::default(),
+            gateway: gateway::State::default(),
             tasks: Mutex::new(Tasks::new(&runtime)),
             runtime: Arc::new(runtime),
             holds: Mutex::default(),
@@ -176,6 +179,7 @@ impl Engine {
         self.stopping.store(true, Ordering::Relaxed);
         lock(&self.captures).stop(self);
         self.ports.stop(self);
+        self.gateway.stop();
         for socket in std::mem::take(&mut *lock(&self.sockets)).values() {
             socket.close();
         }

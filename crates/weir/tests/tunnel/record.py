@@ -168,6 +168,38 @@ def mplsouters():
     return made
 
 
+def geneve(inner, vni=5, port=6081, options=b"", first=None, flags=0, kind=0x6558, src="192.0.2.2", tos=0x10, cut=None, **more):
+    """Returns the frame `inner` in a Geneve packet to the underlay's address."""
+    head = struct.pack("!BBHI", len(options) // 4 if first is None else first, flags, kind, vni << 8) + options
+    udp = struct.pack("!HHHH", 40000 + vni, port, 0, 0) + (head + inner)[:cut]
+    udp = udp[:4] + struct.pack("!H", len(udp)) + udp[6:]
+    if more.get("check", True) or ":" in src:
+        ends = v6(src) + v6("2001:db8:1::1") if ":" in src else v4(src) + v4("192.0.2.1")
+        pseudo = ends + (struct.pack("!II", len(udp), 17) if ":" in src else struct.pack("!HH", 17, len(udp)))
+        udp = udp[:6] + struct.pack("!H", checksum(pseudo + udp) or 0xFFFF) + udp[8:]
+    return ip(17, udp, src=src, tos=tos)
+
+
+def geneveouters():
+    inner = frames()
+    udp, tcp, plain6, arp = inner["ip4-udp"], inner["ip4-tcp"], inner["ip6-udp"], inner["eth-arp"]
+    option = bytes.fromhex("0102800100112233")
+    plain = bytes.fromhex("01020101aabbccdd")
+    made = []
+    for src in ("192.0.2.2", "192.0.2.3", "192.0.2.4", "2001:db8:1::2"):
+        for vni in (5, 6, 7, 8):
+            made += [geneve(frame, vni=vni, src=src) for frame in (udp, plain6, arp)]
+            made += [geneve(udp, vni=vni, src=src, port=6082), geneve(udp, vni=vni, src=src, port=6082, options=option, flags=0x40)]
+    made += [geneve(udp, check=False), geneve(udp, options=plain), geneve(udp, options=plain + plain), geneve(udp, options=option, flags=0x40)]
+    made += [geneve(udp, flags=0x80), geneve(udp, kind=0x800), geneve(udp[14:], kind=0x800), geneve(udp, first=0x40)]
+    made += [geneve(udp, cut=length) for length in (0, 7, 8, 20, 21, 22, 30)] + [geneve(udp, first=40, cut=50)]
+    made += [geneve(udp[:6] + bytes.fromhex("020000000070") + udp[12:]), geneve(inner["vlan-udp"]), geneve(inner["ip4-cut"])]
+    for frame in (udp, inner["ip4-udp-ect"], inner["ip4-tcp-ce"], plain6, inner["ip6-tcp-ect"]):
+        for ecn in range(4):
+            made += [geneve(frame, tos=0x10 | ecn), geneve(frame, vni=7, src="2001:db8:1::2", tos=0x10 | ecn)]
+    return made
+
+
 def write(path, packets):
     with open(path, "wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
@@ -210,7 +242,7 @@ def main():
     text = open(script).read()
     inlet, kind = re.search(r"^# in: (\w+) (\w+)$", text, re.M).groups()
     outlet = re.search(r"^# out: (\w+)$", text, re.M).group(1)
-    made = {"inner": inners, "outer": outers, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters}[kind]()
+    made = {"inner": inners, "outer": outers, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters}[kind]()
     write(f"{HERE}/{kind}.pcap", made)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["sh", script], check=True)

@@ -32,8 +32,8 @@ use crate::seccomp::{Answer, Call};
 use crate::sys;
 use std::os::fd::{AsFd, OwnedFd};
 
-pub(super) use mapped::Swapped;
 pub(crate) use datagram::STAMPS;
+pub(super) use mapped::Swapped;
 pub(crate) use poll::MOST as MOST_POLLED;
 pub(super) use stream::Connecting;
 
@@ -207,8 +207,11 @@ impl Supervisor {
 
     /// Returns a duplicate of the caller's descriptor.
     fn duplicate(&self, call: &Call) -> Result<OwnedFd, Errno> {
-        let process = sys::pidfd_open(self.process(call))?;
-        sys::pidfd_getfd(process.as_fd(), call.int(0))
+        let caller = match sys::pidfd_open_thread(call.tid) {
+            Ok(caller) => caller,
+            Err(_) => sys::pidfd_open(self.process(call))?,
+        };
+        sys::pidfd_getfd(caller.as_fd(), call.int(0))
     }
 
     /// Serves `bind`.

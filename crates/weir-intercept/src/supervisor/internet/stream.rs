@@ -11,7 +11,7 @@ use super::{Handled, InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall, SocketId};
 use crate::seccomp::{Answer, Call};
 use crate::sys;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// How much is written at once to fill a send buffer, in bytes.
 const FILLING: usize = 16 << 10;
@@ -217,6 +217,20 @@ impl Supervisor {
         }
         let file = self.duplicate(call)?;
         self.still_waiting(call)?;
+        self.accept_from(call, listener, file)
+    }
+
+    /// Serves an `accept` of a listener, whose descriptor `file` is.
+    pub(in super::super) fn accept_from(
+        &mut self,
+        call: &Call,
+        listener: InetSocket,
+        file: OwnedFd,
+    ) -> Handled {
+        let flags = match call.number {
+            libc::SYS_accept4 => call.int(3),
+            _ => 0,
+        };
         loop {
             // A byte stands for each connection, also for one that has gone since.
             let mut byte = [0];
@@ -238,7 +252,7 @@ impl Supervisor {
                 }
                 Err(Errno(libc::EAGAIN)) if waits => {}
                 Err(Errno(libc::EAGAIN)) if !sys::is_nonblocking(file.as_fd()) => {
-                    return self.park(call, file, Waiting::Accept);
+                    return self.park(call, file, Waiting::Accept(listener));
                 }
                 Err(error) => return Err(error),
             }

@@ -153,7 +153,7 @@ impl User for Endpoint {
 
     fn wake(&self, cx: &mut Cx<'_>, ready: Ready) {
         if self.stream.is_some() {
-            self.run(cx);
+            self.run(cx, stream::WOKEN);
         } else if ready.0 & Ready::ERR != 0 {
             self.show();
         }
@@ -474,6 +474,9 @@ impl Engine {
             stream.took_one();
         }
         let socket = listener.socket()?;
+        if socket.is_listening() && socket.waiting() == 0 {
+            return Err(Errno(libc::EAGAIN));
+        }
         let (endpoint, client) = self.endpoint_for(listener.ns, true)?;
         let user: Arc<dyn User> = endpoint.clone();
         let accepted = self.with_cx(|cx| socket.accept(cx, user)).map_err(Errno)?;
@@ -483,7 +486,7 @@ impl Engine {
         let address = accepted.peer_address().unwrap_or_default();
         let reply = self.add(endpoint.clone(), accepted, client)?;
         // Data may have come before the socket had its user.
-        self.with_cx(|cx| endpoint.run(cx));
+        self.with_cx(|cx| endpoint.run(cx, stream::WOKEN | stream::EVENT));
         Ok(InetReply {
             bytes: address,
             ..reply
@@ -604,7 +607,11 @@ impl Engine {
             }
             return;
         }
-        self.with_cx(|cx| endpoint.run_now(cx, self));
+        let what = match self.time.serves_sockets() {
+            true => stream::WOKEN | stream::EVENT,
+            false => stream::EVENT,
+        };
+        self.with_cx(|cx| endpoint.run_now(cx, self, what));
     }
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Streams: data between the pair and a socket of the stack.
 //!
-//! The stack always leaves one byte unread at its end, the *held* byte. Closing an end with unread data makes the other
-//! read ECONNRESET, which is how a reset reaches the program. The first held byte is written when the pair is made; later
-//! it is the last byte that the stack has taken over.
+//! The stack always leaves one byte unread at its end. Closing an end with unread data makes the other read ECONNRESET,
+//! which is how a reset reaches the program. The byte is one that is still to be taken over or, when all are, the *held*
+//! byte: the last one taken over, at first one that is written when the pair is made.
+//!
+//! Data go from the pair straight into the send buffer of the connection.
 
-use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,16 +29,18 @@ use super::{Endpoint, Engine};
 /// The most bytes that pass at once from a program to the stack.
 const AT_ONCE: usize = 64 << 10;
 
-thread_local! {
-    /// What a program sends, on its way.
-    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
+/// The socket has changed: data, room, an error, an end.
+pub(super) const WOKEN: u8 = 1;
+/// The pair has changed: the program has written, read or closed.
+pub(super) const EVENT: u8 = 2;
 
 /// A stream of a client.
 pub(super) struct Stream {
     state: Mutex<State>,
     /// Who moves the data: one thread at a time, for all.
     turn: Turn,
+    /// What has changed since the last look: [`WOKEN`] and [`EVENT`].
+    changes: AtomicU8,
 }
 
 /// How far a stream is.
@@ -66,6 +70,10 @@ struct State {
     finished: bool,
     /// Closing resets the connection (`SO_LINGER` with no time).
     abrupt: bool,
+    /// The first byte in the pair is one that the stack has taken over.
+    held: bool,
+    /// The socket had no room for all that is in the pair; it reports room.
+    waits: bool,
 }
 
 /// The events of an end that are watched. Edges: each is served until nothing is left.
@@ -89,8 +97,11 @@ impl Stream {
                 ended: false,
                 finished: false,
                 abrupt: false,
+                held: true,
+                waits: false,
             }),
             turn: Turn::default(),
+            changes: AtomicU8::new(0),
         })
     }
 
@@ -153,7 +164,7 @@ impl Engine {
         let ready = socket.ready().0;
         if ready & Ready::OUT != 0 && ready & (Ready::ERR | Ready::HUP) == 0 {
             stream.state().phase = Phase::Open;
-            self.with_cx(|cx| endpoint.run(cx));
+            self.with_cx(|cx| endpoint.run(cx, WOKEN | EVENT));
             return Ok(InetReply::default());
         }
         Err(Errno(libc::EINPROGRESS))
@@ -199,7 +210,7 @@ impl Engine {
         }
         if ready & Ready::OUT != 0 {
             stream.state().phase = Phase::Open;
-            self.with_cx(|cx| endpoint.run(cx));
+            self.with_cx(|cx| endpoint.run(cx, WOKEN | EVENT));
             if count == 0 && !message.data.is_empty() {
                 return Err(Errno(libc::EISCONN));
             }
@@ -218,7 +229,7 @@ impl Engine {
     /// virtual time that happens when all programs wait.
     pub(super) fn take_written(&self, endpoint: &Endpoint) {
         if endpoint.stream.is_some() && !self.time.serves_sockets() {
-            self.with_cx(|cx| endpoint.run_now(cx, self));
+            self.with_cx(|cx| endpoint.run_now(cx, self, WOKEN | EVENT));
         }
     }
 
@@ -237,7 +248,7 @@ impl Engine {
             return Err(Errno(libc::EPIPE));
         };
         let sent = self.with_cx(|cx| {
-            endpoint.run_now(cx, self);
+            endpoint.run_now(cx, self, WOKEN | EVENT);
             {
                 let state = stream.state();
                 let held = ioctl_fionread(&wire).is_ok_and(|length| length <= 1);
@@ -248,7 +259,7 @@ impl Engine {
             let socket = endpoint.socket().map_err(|error| error.0)?;
             let sent = socket.write_part(cx, data, flags);
             // Something may have happened meanwhile.
-            endpoint.run_now(cx, self);
+            endpoint.run_now(cx, self, WOKEN | EVENT);
             sent
         });
         let length = sent.map_err(Errno)?;
@@ -266,7 +277,7 @@ impl Endpoint {
             if let Phase::Connecting { filled } = &mut stream.state().phase {
                 *filled = Some((length, waits));
             }
-            self.run(cx);
+            self.run(cx, WOKEN | EVENT);
         }
     }
 
@@ -279,13 +290,13 @@ impl Endpoint {
                     *phase = Phase::Listening { shown: 0 };
                 }
             }
-            self.run(cx);
+            self.run(cx, WOKEN | EVENT);
         }
     }
 
     /// Moves what can be moved in both directions, and closes the socket if that was all. Under virtual time that happens
     /// when all programs wait.
-    pub(super) fn run(&self, cx: &mut Cx<'_>) {
+    pub(super) fn run(&self, cx: &mut Cx<'_>, what: u8) {
         let Some(engine) = self.engine.upgrade() else {
             return;
         };
@@ -294,13 +305,13 @@ impl Endpoint {
             // The clock stops for it.
             engine.time.sent().fetch_add(1, SeqCst);
         } else {
-            self.run_now(cx, &engine);
+            self.run_now(cx, &engine, what);
         }
     }
 
     /// As [`run`](Self::run), at once.
-    pub(super) fn run_now(&self, cx: &mut Cx<'_>, engine: &Engine) {
-        if let Some(reset) = self.advance(cx) {
+    pub(super) fn run_now(&self, cx: &mut Cx<'_>, engine: &Engine, what: u8) {
+        if let Some(reset) = self.advance(cx, what) {
             engine.close_endpoint(cx, self, reset);
         }
     }
@@ -308,12 +319,14 @@ impl Endpoint {
     /// Moves what can be moved in both directions. Called for every change on either side, from any thread, and from
     /// within its own calls of the socket; one of them works at a time, for the others too. If the stream is over, returns
     /// whether it is to be reset.
-    fn advance(&self, cx: &mut Cx<'_>) -> Option<bool> {
+    fn advance(&self, cx: &mut Cx<'_>, what: u8) -> Option<bool> {
         let (stream, socket, wire) = (self.stream.as_ref()?, self.socket.get()?, self.wire()?);
         let mut over = None;
+        stream.changes.fetch_or(what, SeqCst);
         stream.turn.serve(|| {
             let mut state = stream.state();
-            self.step(cx, &wire, &mut state, socket);
+            let what = stream.changes.swap(0, SeqCst);
+            self.step(cx, &wire, &mut state, socket, what);
             if let Phase::Over { reset } = state.phase {
                 over = Some(reset);
             }
@@ -321,7 +334,7 @@ impl Endpoint {
         over
     }
 
-    fn step(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) {
+    fn step(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket, what: u8) {
         match state.phase {
             Phase::New => look_for_end(wire, state),
             Phase::Connecting { filled } => {
@@ -337,7 +350,7 @@ impl Endpoint {
                 self.count_wake();
                 if !failed {
                     state.phase = Phase::Open;
-                    return self.step(cx, wire, state, socket);
+                    return self.step(cx, wire, state, socket, WOKEN | EVENT);
                 }
                 state.phase = Phase::New;
                 if !waits {
@@ -346,8 +359,12 @@ impl Endpoint {
                 }
             }
             Phase::Open => {
-                self.deliver(cx, wire, state, socket);
-                if state.phase == Phase::Open {
+                // A pair with room and a socket with room report what comes.
+                if what & WOKEN != 0 || state.full {
+                    self.deliver(cx, wire, state, socket);
+                }
+                let take = what & EVENT != 0 || state.waits || state.finished;
+                if take && state.phase == Phase::Open {
                     self.take_over(cx, wire, state, socket);
                 }
             }
@@ -446,28 +463,21 @@ impl Endpoint {
     /// The most bytes to write to the pair now. Under virtual time the program may not decide it by reading meanwhile: a
     /// pair is filled when it is empty.
     fn room(&self, wire: &OwnedFd) -> usize {
-        let by_rounds = self
-            .engine
-            .upgrade()
-            .is_some_and(|engine| engine.time.serves_sockets());
-        match (by_rounds, weir_intercept::datagram::unread(wire)) {
-            (false, _) => usize::MAX,
-            (true, 0) => AT_ONCE,
-            (true, _) => 0,
+        match self
+            .by_rounds()
+            .then(|| weir_intercept::datagram::unread(wire))
+        {
+            None => usize::MAX,
+            Some(0) => AT_ONCE,
+            Some(_) => 0,
         }
     }
 
-    /// The most bytes to take from the pair now, the held one included. Under virtual time those that are there when all
-    /// programs wait, not those that one writes as soon as there is room.
-    fn supply(&self, wire: &OwnedFd) -> usize {
-        let by_rounds = self
-            .engine
+    /// Whether streams are served when all programs wait.
+    fn by_rounds(&self) -> bool {
+        self.engine
             .upgrade()
-            .is_some_and(|engine| engine.time.serves_sockets());
-        match ioctl_fionread(wire) {
-            Ok(length) if by_rounds => usize::try_from(length).unwrap_or(usize::MAX),
-            _ => usize::MAX,
-        }
+            .is_some_and(|engine| engine.time.serves_sockets())
     }
 
     /// Asks for an event when the pair has room.
@@ -492,49 +502,40 @@ impl Endpoint {
             }
             return;
         }
-        let mut buffer = BUFFER.take();
-        buffer.resize(AT_ONCE, 0);
-        let mut held = [0];
-        let mut supply = self.supply(wire);
+        state.waits = false;
+        let by_rounds = self.by_rounds();
+        let mut bound = None;
         loop {
-            let most = supply.saturating_sub(1).min(AT_ONCE);
-            let mut parts = [
-                IoSliceMut::new(&mut held),
-                IoSliceMut::new(&mut buffer[..most]),
-            ];
-            let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-            let n = match recvmsg(wire, &mut parts, &mut RecvAncillaryBuffer::default(), flags) {
-                Ok(message) => message.bytes,
-                Err(Os::INTR) => continue,
-                Err(Os::AGAIN) => break,
-                // The program has closed its end with data unread.
-                Err(_) => {
-                    state.phase = Phase::Over { reset: true };
-                    break;
-                }
+            // Under virtual time those bytes that are there when all programs wait, not those that one writes as soon as
+            // there is room.
+            let new = match bound {
+                Some(new) => new,
+                None => unread(wire).saturating_sub(usize::from(state.held)),
             };
-            if n > 1 {
-                match socket.write(cx, &buffer[..n - 1]) {
-                    Ok(taken) => {
-                        drop_bytes(wire, &mut buffer, taken);
-                        supply -= taken;
-                        if taken < n - 1 {
-                            break; // the socket reports room
-                        }
+            if new > 0 {
+                let held = &mut state.held;
+                let want = new.min(AT_ONCE);
+                match socket.write_with(cx, want, &mut |room| take(wire, room, new, held)) {
+                    Ok(taken) if taken < new => {
+                        bound = by_rounds.then_some(new - taken);
                         continue;
                     }
-                    Err(libc::EAGAIN) => break,
+                    Ok(_) => {}
+                    Err(libc::EAGAIN) => {
+                        state.waits = true;
+                        break;
+                    }
                     Err(_) => {
                         state.phase = Phase::Over { reset: false };
                         break;
                     }
                 }
             }
-            // Only the held byte is left, unless more came before the end.
+            // Only the held byte is left, unless more came before the end. What comes later is an event.
             let events = events(wire);
             let ends = PollFlags::ERR | PollFlags::HUP | PollFlags::RDHUP;
-            if events.intersects(ends) && ioctl_fionread(wire).is_ok_and(|length| length > 1) {
-                supply = self.supply(wire);
+            if events.intersects(ends) && unread(wire) > 1 {
+                bound = None;
                 continue;
             }
             if events.contains(PollFlags::ERR) {
@@ -560,8 +561,60 @@ impl Endpoint {
             }
             break;
         }
-        BUFFER.set(buffer);
     }
+}
+
+/// Takes bytes that the program has written, of which there are `new`, out of the pair and into the room of the socket. The
+/// last byte stays in the pair: it is the held one if all were taken. Returns how many bytes were taken.
+fn take(wire: &OwnedFd, room: [&mut [u8]; 2], new: usize, held: &mut bool) -> usize {
+    let [first, second] = room;
+    let want = new.min(first.len() + second.len());
+    // All but the last new byte leave the pair.
+    let leave = if want == new { want - 1 } else { want };
+    let before = usize::from(*held);
+    let mut got = 0;
+    if before + leave > 0 {
+        let mut old = [0];
+        let start = leave.min(first.len());
+        let mut parts = [
+            IoSliceMut::new(&mut old[..before]),
+            IoSliceMut::new(&mut first[..start]),
+            IoSliceMut::new(&mut second[..leave - start]),
+        ];
+        match receive(wire, &mut parts, RecvFlags::DONTWAIT) {
+            0 => return 0,
+            n => got = n - before,
+        }
+        *held = false;
+    }
+    if got == leave && leave < want {
+        let place = match first.get_mut(leave) {
+            Some(byte) => byte,
+            None => &mut second[leave - first.len()],
+        };
+        let mut part = [IoSliceMut::new(std::slice::from_mut(place))];
+        if receive(wire, &mut part, RecvFlags::DONTWAIT | RecvFlags::PEEK) == 1 {
+            *held = true;
+            got += 1;
+        }
+    }
+    got
+}
+
+/// Receives; returns the number of bytes, or 0 if there is none.
+fn receive(wire: &OwnedFd, parts: &mut [IoSliceMut<'_>], flags: RecvFlags) -> usize {
+    loop {
+        match recvmsg(wire, parts, &mut RecvAncillaryBuffer::default(), flags) {
+            Ok(message) => return message.bytes,
+            Err(Os::INTR) => {}
+            Err(_) => return 0,
+        }
+    }
+}
+
+/// How many bytes there are to take from the pair, the held one included.
+fn unread(wire: &OwnedFd) -> usize {
+    ioctl_fionread(wire).map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX))
 }
 
 /// Takes the filling out of the pair, except for the byte that is held now.
@@ -598,17 +651,5 @@ fn events(wire: &OwnedFd) -> PollFlags {
     match poll(&mut fds, Some(&now)) {
         Ok(_) => fds[0].revents(),
         Err(_) => PollFlags::empty(),
-    }
-}
-
-/// Takes bytes out of the pair that the socket has taken over.
-fn drop_bytes(wire: &OwnedFd, buffer: &mut [u8], mut count: usize) {
-    while count > 0 {
-        let most = count.min(buffer.len());
-        match recv(wire, &mut buffer[..most], RecvFlags::DONTWAIT) {
-            Ok((n, _)) if n > 0 => count -= n,
-            Err(Os::INTR) => {}
-            _ => return,
-        }
     }
 }

@@ -319,6 +319,17 @@ struct Wanted<'a> {
     life: Option<OwnedFd>,
 }
 
+/// A port that was made, and its place.
+struct Joined {
+    device: Arc<Device>,
+    port: Arc<dyn Port>,
+    role: Role,
+    busy: bool,
+    name: String,
+    keys: Keys,
+    life: Option<OwnedFd>,
+}
+
 impl Ports {
     /// Connects the ports with the CPUs' loops.
     pub fn start(&self, pollers: Arc<Pollers>) {
@@ -471,6 +482,40 @@ impl Ports {
             seed: seed_of(engine.stack.config.seed, &format!("port/{}", wanted.name)),
         };
         let port = (kind.adopt)(keys, wanted.files, &site).map_err(|error| error.to_string())?;
+        let joined = Joined {
+            busy: wanted.busy || keys.is_busy(),
+            name: wanted.name,
+            keys: keys.clone(),
+            life: wanted.life,
+            device,
+            port,
+            role,
+        };
+        self.join(engine, joined)
+    }
+
+    /// Attaches a port that the engine has made to a device of the initial namespace, as its cable.
+    pub(in crate::engine) fn attach_own(
+        &self,
+        engine: &Engine,
+        device: Arc<Device>,
+        port: Arc<dyn Port>,
+    ) -> Result<(), String> {
+        let joined = Joined {
+            name: device.name(),
+            role: Role::Wire,
+            busy: false,
+            keys: Keys::default(),
+            life: None,
+            device,
+            port,
+        };
+        self.join(engine, joined).map(drop)
+    }
+
+    fn join(&self, engine: &Engine, joined: Joined) -> Result<Value, String> {
+        let (device, port, role) = (joined.device, joined.port, joined.role);
+        let pollers = self.pollers.get();
         let facts = port.facts();
         let count = port.queues().max(1);
         let cpus = pollers.map_or(1, |pollers| pollers.cpus());
@@ -485,15 +530,15 @@ impl Ports {
             port,
             device: device.clone(),
             role,
-            busy: wanted.busy || keys.is_busy(),
-            name: wanted.name,
-            keys: keys.clone(),
+            busy: joined.busy,
+            name: joined.name,
+            keys: joined.keys,
             rx: Count::default(),
             tx: Count::default(),
             overflow: AtomicU64::new(0),
             carrier: AtomicBool::new(true),
             error: OnceLock::new(),
-            life: wanted.life,
+            life: joined.life,
             detached: AtomicBool::new(false),
             pollers: pollers.cloned(),
         });

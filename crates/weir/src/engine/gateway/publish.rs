@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--publish`: ports of the host that lead to ports in namespaces.
+//!
+//! One thread accepts the host's connections and datagrams. For each connection, and for each sender of datagrams, it opens a
+//! socket of the stack in the namespace, as a program there would, and connects it to the port on the loopback address. So
+//! the server inside needs no route to the outside, and `lo` has to be up.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+use rustix::net::{RecvFlags, recv, sockopt};
+use weir_intercept::datagram::{Datagram, WAKE};
+use weir_intercept::{Backend, Errno, InetCall, SocketId};
+
+use crate::cli::Publish;
+use crate::engine::{Engine, from_stack};
+
+/// The most connections, and the most senders of datagrams, at a time.
+const MOST: usize = 4096;
+/// How long the sender of a datagram is remembered.
+const SILENCE: Duration = Duration::from_secs(120);
+/// Bytes that wait in each direction of a connection.
+const BUFFER: usize = 64 << 10;
+/// Datagrams that are taken at once from one socket.
+const AT_ONCE: usize = 64;
+const EVENTS: usize = 128;
+
+/// A published port.
+enum Listener {
+    Tcp(TcpListener, Publish),
+    Udp(UdpSocket, Publish),
+}
+
+/// The sockets of published ports. They are bound before anything runs, so that a port in use is an error of the command.
+pub struct Listeners(Vec<Listener>);
+
+/// Binds the host's ports.
+pub fn bind(all: &[Publish]) -> Result<Listeners, String> {
+    let bound = all.iter().map(|one| {
+        let bound = match one.udp {
+            false => TcpListener::bind(one.host).and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                Ok(Listener::Tcp(listener, one.clone()))
+            }),
+            true => UdpSocket::bind(one.host).and_then(|socket| {
+                socket.set_nonblocking(true)?;
+                Ok(Listener::Udp(socket, one.clone()))
+            }),
+        };
+        bound.map_err(|error| format!("--publish {one}: {error}"))
+    });
+    Ok(Listeners(bound.collect::<Result<_, _>>()?))
+}
+
+/// Starts the thread that serves the ports until the stack is gone.
+pub fn start(engine: &Weak<Engine>, listeners: Listeners) -> Result<(), String> {
+    let said = |error: &dyn std::fmt::Display| format!("--publish: {error}");
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| said(&error))?;
+    for (at, listener) in listeners.0.iter().enumerate() {
+        let socket = match listener {
+            Listener::Tcp(listener, _) => listener.as_fd(),
+            Listener::Udp(socket, _) => socket.as_fd(),
+        };
+        let data = epoll::EventData::new_u64(at as u64);
+        epoll::add(&epoll, socket, data, epoll::EventFlags::IN).map_err(|error| said(&error))?;
+    }
+    let server = Server {
+        engine: engine.clone(),
+        epoll,
+        next: listeners.0.len() as u64,
+        listeners: listeners.0,
+        pairs: BTreeMap::new(),
+        senders: BTreeMap::new(),
+        by_sender: HashMap::new(),
+    };
+    let thread = std::thread::Builder::new().name("weir-publish".into());
+    thread
+        .spawn(move || server.serve())
+        .map_err(|error| said(&error))?;
+    Ok(())
+}
+
+/// One direction of a connection.
+#[derive(Default)]
+struct Way {
+    data: Vec<u8>,
+    /// Bytes of `data` that have been written.
+    done: usize,
+    ended: bool,
+    shut: bool,
+}
+
+impl Way {
+    /// Moves what can be moved. Returns whether anything was, or that the connection is broken.
+    fn step(
+        &mut self,
+        from: &mut impl Read,
+        to: &mut impl Write,
+        shut: impl FnOnce(),
+    ) -> Result<bool, ()> {
+        let mut moved = false;
+        if self.data.is_empty() && !self.ended {
+            self.data.resize(BUFFER, 0);
+            let got = from.read(&mut self.data);
+            self.data.truncate(*got.as_ref().unwrap_or(&0));
+            match got {
+                Ok(count) => {
+                    self.ended = count == 0;
+                    moved = true;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => moved = true,
+                Err(_) => return Err(()),
+            }
+        }
+        if let Some(rest) = self.data.get(self.done..).filter(|rest| !rest.is_empty()) {
+            match to.write(rest) {
+                Ok(count) => {
+                    self.done += count;
+                    moved |= count > 0;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => moved = true,
+                Err(_) => return Err(()),
+            }
+        }
+        if self.done == self.data.len() {
+            self.data.clear();
+            self.done = 0;
+            if self.ended && !self.shut {
+                self.shut = true;
+                shut();
+            }
+        }
+        Ok(moved)
+    }
+}
+
+/// A connection of the host, and the one in the namespace.
+struct Pair {
+    host: TcpStream,
+    inside: UnixStream,
+    inward: Way,
+    outward: Way,
+}
+
+impl Pair {
+    /// Moves what can be moved. Returns whether the connection goes on.
+    fn run(&mut self) -> bool {
+        loop {
+            let Self {
+                host,
+                inside,
+                inward,
+                outward,
+            } = self;
+            // The other end may be gone; the next read says so.
+            let inward = inward.step(&mut &*host, &mut &*inside, || {
+                let _ = inside.shutdown(std::net::Shutdown::Write);
+            });
+            let outward = outward.step(&mut &*inside, &mut &*host, || {
+                let _ = host.shutdown(std::net::Shutdown::Write);
+            });
+            match (inward, outward) {
+                (Ok(false), Ok(false)) => return !(self.inward.shut && self.outward.shut),
+                (Ok(_), Ok(_)) => {}
+                _ => {
+                    // A reset on one side is a reset on the other: data that the stack has not read become one.
+                    let _ = sockopt::set_socket_linger(&self.host, Some(Duration::ZERO));
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+/// A sender of datagrams, and its socket in the namespace.
+struct Sender {
+    listener: usize,
+    from: SocketAddr,
+    id: SocketId,
+    inside: OwnedFd,
+    last: Instant,
+}
+
+struct Server {
+    engine: Weak<Engine>,
+    epoll: OwnedFd,
+    listeners: Vec<Listener>,
+    /// The token of the next connection or sender.
+    next: u64,
+    pairs: BTreeMap<u64, Pair>,
+    senders: BTreeMap<u64, Sender>,
+    by_sender: HashMap<(usize, SocketAddr), u64>,
+}
+
+/// `struct sockaddr_in` or `sockaddr_in6`.
+fn sockaddr(address: SocketAddr) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(28);
+    match address {
+        SocketAddr::V4(address) => {
+            bytes.extend((libc::AF_INET as u16).to_ne_bytes());
+            bytes.extend(address.port().to_be_bytes());
+            bytes.extend(address.ip().octets());
+            bytes.extend([0; 8]);
+        }
+        SocketAddr::V6(address) => {
+            bytes.extend((libc::AF_INET6 as u16).to_ne_bytes());
+            bytes.extend(address.port().to_be_bytes());
+            bytes.extend([0; 4]);
+            bytes.extend(address.ip().octets());
+            bytes.extend([0; 4]);
+        }
+    }
+    bytes
+}
+
+/// Opens a socket in the namespace of a published port and connects it to the port.
+fn open(engine: &Engine, port: &Publish, kind: i32) -> Result<(SocketId, OwnedFd), Errno> {
+    let ns = match engine.namespace(port.netns.as_deref()) {
+        Some(ns) => from_stack(ns.id),
+        None => return Err(Errno(libc::ENETUNREACH)),
+    };
+    let mut failed = Errno(libc::ECONNREFUSED);
+    let loopback: [SocketAddr; 2] = [
+        (Ipv4Addr::LOCALHOST, port.port).into(),
+        (Ipv6Addr::LOCALHOST, port.port).into(),
+    ];
+    for to in loopback {
+        let family = if to.is_ipv4() {
+            libc::AF_INET
+        } else {
+            libc::AF_INET6
+        };
+        let call = InetCall::Open {
+            ns,
+            family,
+            kind,
+            protocol: 0,
+        };
+        let reply = engine.inet(call, &[])?;
+        let (id, file) = (
+            SocketId(reply.value as u64),
+            reply.file.ok_or(Errno(libc::EMFILE))?,
+        );
+        match engine.inet(InetCall::Connect(id), &sockaddr(to)) {
+            Ok(_) => return Ok((id, file)),
+            Err(Errno(libc::EINPROGRESS)) => {
+                // A handshake that fails shuts the descriptor down.
+                let filled = InetCall::Filled {
+                    socket: id,
+                    length: 0,
+                    waits: false,
+                };
+                engine.inet(filled, &[])?;
+                return Ok((id, file));
+            }
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+fn watch(epoll: &OwnedFd, socket: BorrowedFd<'_>, token: u64) -> bool {
+    let events = epoll::EventFlags::IN
+        | epoll::EventFlags::OUT
+        | epoll::EventFlags::RDHUP
+        | epoll::EventFlags::ET;
+    epoll::add(epoll, socket, epoll::EventData::new_u64(token), events).is_ok()
+}
+
+impl Server {
+    fn serve(mut self) {
+        let second = Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        };
+        loop {
+            let mut events = Vec::with_capacity(EVENTS);
+            let spare = rustix::buffer::spare_capacity(&mut events);
+            // A signal ends the wait.
+            let _ = epoll::wait(&self.epoll, spare, Some(&second));
+            let Some(engine) = self.engine.upgrade() else {
+                return;
+            };
+            if engine.is_stopping() {
+                return;
+            }
+            for event in &events {
+                self.event(&engine, event.data.u64());
+            }
+            self.senders.retain(|_, sender| {
+                let alive = sender.last.elapsed() < SILENCE;
+                if !alive {
+                    self.by_sender.remove(&(sender.listener, sender.from));
+                }
+                alive
+            });
+        }
+    }
+
+    fn event(&mut self, engine: &Engine, token: u64) {
+        if let Some(pair) = self.pairs.get_mut(&token) {
+            if !pair.run() {
+                self.pairs.remove(&token);
+            }
+        } else if self.senders.contains_key(&token) {
+            self.answer(token);
+        } else {
+            match self.listeners.get(token as usize) {
+                Some(Listener::Tcp(..)) => self.accept(engine, token as usize),
+                Some(Listener::Udp(..)) => self.receive(engine, token as usize),
+                None => {}
+            }
+        }
+    }
+
+    fn token(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn accept(&mut self, engine: &Engine, at: usize) {
+        loop {
+            let Some(Listener::Tcp(listener, port)) = self.listeners.get(at) else {
+                return;
+            };
+            let host = match listener.accept() {
+                Ok((host, _)) => host,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
+                    // The connection waits in the host's queue until there are descriptors again.
+                    std::thread::sleep(Duration::from_millis(10));
+                    return;
+                }
+                // The connection was over before it was accepted.
+                Err(_) => continue,
+            };
+            let port = port.clone();
+            if self.pairs.len() >= MOST || self.join(engine, &port, &host).is_none() {
+                // The client sees a refusal as a reset, since the host has accepted already.
+                let _ = sockopt::set_socket_linger(&host, Some(Duration::ZERO));
+            }
+        }
+    }
+
+    /// Joins a connection of the host with one in the namespace.
+    fn join(&mut self, engine: &Engine, port: &Publish, host: &TcpStream) -> Option<()> {
+        let (_, inside) = open(engine, port, libc::SOCK_STREAM).ok()?;
+        let inside = UnixStream::from(inside);
+        inside.set_nonblocking(true).ok()?;
+        let host = host.try_clone().ok()?;
+        host.set_nonblocking(true).ok()?;
+        let _ = host.set_nodelay(true);
+        let token = self.token();
+        if !watch(&self.epoll, host.as_fd(), token) || !watch(&self.epoll, inside.as_fd(), token) {
+            return None;
+        }
+        let mut pair = Pair {
+            host,
+            inside,
+            inward: Way::default(),
+            outward: Way::default(),
+        };
+        if pair.run() {
+            self.pairs.insert(token, pair);
+        }
+        Some(())
+    }
+
+    /// Passes datagrams of the host on.
+    fn receive(&mut self, engine: &Engine, at: usize) {
+        let mut data = vec![0; usize::from(u16::MAX)];
+        for _ in 0..AT_ONCE {
+            let Some(Listener::Udp(socket, port)) = self.listeners.get(at) else {
+                return;
+            };
+            let Ok((length, from)) = socket.recv_from(&mut data) else {
+                // Nothing waits, or an error of an earlier answer is reported.
+                return;
+            };
+            let token = match self.by_sender.get(&(at, from)) {
+                Some(token) => *token,
+                None => {
+                    if self.senders.len() >= MOST {
+                        continue;
+                    }
+                    let port = port.clone();
+                    let Ok((id, inside)) = open(engine, &port, libc::SOCK_DGRAM) else {
+                        continue;
+                    };
+                    let token = self.token();
+                    if !watch(&self.epoll, inside.as_fd(), token) {
+                        continue;
+                    }
+                    let sender = Sender {
+                        listener: at,
+                        from,
+                        id,
+                        inside,
+                        last: Instant::now(),
+                    };
+                    self.senders.insert(token, sender);
+                    self.by_sender.insert((at, from), token);
+                    token
+                }
+            };
+            if let Some(sender) = self.senders.get_mut(&token) {
+                sender.last = Instant::now();
+                let call = InetCall::Send {
+                    socket: sender.id,
+                    flags: 0,
+                    to: 0,
+                    control: 0,
+                };
+                // A server that is not there loses the datagram, as anywhere.
+                let _ = engine.inet(call, data.get(..length).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Passes the answers of a server on to the sender.
+    fn answer(&mut self, token: u64) {
+        let mut packet = vec![0; usize::from(u16::MAX) + 1024];
+        let Some(sender) = self.senders.get_mut(&token) else {
+            return;
+        };
+        loop {
+            match recv(&sender.inside, &mut packet[..], RecvFlags::DONTWAIT) {
+                Ok((length @ 1.., _)) => {
+                    let packet = packet.get(..length).unwrap_or_default();
+                    let Some(datagram) =
+                        Datagram::parse(packet).filter(|datagram| datagram.flags & WAKE == 0)
+                    else {
+                        continue;
+                    };
+                    sender.last = Instant::now();
+                    if let Some(Listener::Udp(socket, _)) = self.listeners.get(sender.listener) {
+                        // What the host does not take is lost, as anywhere.
+                        let _ = socket.send_to(datagram.data, sender.from);
+                    }
+                }
+                Ok(_) => {
+                    // The stack has closed the socket: its namespace is gone.
+                    self.by_sender.remove(&(sender.listener, sender.from));
+                    self.senders.remove(&token);
+                    return;
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
