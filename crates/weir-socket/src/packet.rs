@@ -181,9 +181,6 @@ impl Packet {
             }
             return Ok(());
         }
-        if mapped.version != VERSIONS[1] {
-            return Err(errno::EINVAL);
-        }
         let reserve = mapped.reserve;
         let Some(request) = Request::parse(value, reserve)? else {
             mapped.ring = None;
@@ -191,6 +188,9 @@ impl Packet {
             socket.user().memory(0);
             return Ok(());
         };
+        if mapped.version != VERSIONS[1] {
+            return Err(errno::EINVAL);
+        }
         if mapped.ring.is_some() {
             return Err(errno::EBUSY);
         }

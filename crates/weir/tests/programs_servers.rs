@@ -40,7 +40,11 @@ finish"#;
 
 #[test]
 fn ssh_runs_a_command_and_copies_a_file() {
-    if !have(&[("ssh", "openssh-client"), ("sshd", "openssh-server")]) {
+    if !have(&[
+        ("ssh", "openssh-client"),
+        ("sshd", "openssh-server"),
+        ("socat", "socat"),
+    ]) {
         return;
     }
     let script = r#"umask 077
@@ -64,7 +68,7 @@ a ssh $o -p 2222 weir@10.0.1.2 'id -un; echo ${SSH_CONNECTION%% *} ${SSH_CONNECT
 head -c 300000 /dev/urandom > big
 a scp -q $o -P 2222 big "weir@[fd01::2]:copy"; cmp big copy && echo same
 # A forwarded port.
-b nc -l -p 7000 < big & ready 7000
+b socat -u OPEN:big TCP-LISTEN:7000 & ready 7000
 a ssh $o -p 2222 -W 10.0.1.2:7000 weir@10.0.1.2 < /dev/null | cmp - big && echo forwarded
 finish"#;
     holds(

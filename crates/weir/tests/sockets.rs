@@ -234,7 +234,7 @@ while True:
     threading.Thread(target=serve, args=(c,), daemon=True).start()
 END
 cat > $DIR/client.py <<'END'
-import errno, os, select, socket, sys
+import errno, os, select, socket, sys, tempfile
 def tried(what):
     try: return what()
     except OSError as error: return errno.errorcode.get(error.errno, error)
@@ -246,6 +246,11 @@ for address in "10.0.1.2", "fd01::2":
         got = b""
         while chunk := s.recv(65536): got += chunk
         assert got == data.upper(), (len(got), len(data))
+    s = socket.create_connection((address, 80)); s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+    f = tempfile.TemporaryFile(); f.write(b"ab" * 400000); f.seek(0); s.sendfile(f); s.shutdown(socket.SHUT_WR)
+    got = b""
+    while chunk := s.recv(65536): got += chunk
+    assert got == b"AB" * 400000, len(got)
     print("echoed", tried(lambda: socket.create_connection((address, 81))))
     s = socket.create_connection((address, 80)); s.sendall(b"reset"); s.shutdown(socket.SHUT_WR); print(tried(lambda: s.recv(1)))
     s = socket.socket(s.family); s.setblocking(False); print(tried(lambda: s.connect((address, 80))))

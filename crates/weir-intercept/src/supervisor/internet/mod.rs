@@ -298,9 +298,6 @@ impl Supervisor {
         if (level, name) == (libc::SOL_PACKET, PACKET_RX_RING) {
             self.sockets.rings.insert(socket.id);
         }
-        if level == libc::SOL_SOCKET && matches!(name, libc::SO_SNDBUF | libc::SO_KEEPALIVE) {
-            return Ok(Answer::Continue); // the pair's own as well
-        }
         Ok(Answer::Value(0))
     }
 

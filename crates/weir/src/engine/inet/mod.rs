@@ -34,6 +34,8 @@ use super::{Engine, lock};
 use mapped::Mapped;
 use stream::Stream;
 
+/// The send buffer of a client's end of a stream, in bytes.
+const SEND_BUFFER: usize = 256 << 10;
 /// The most events that are taken at once.
 const EVENTS: usize = 128;
 /// The most errors of closed streams that are kept.
@@ -79,9 +81,17 @@ struct Endpoint {
 }
 
 /// Makes a pair: the client's end, and the stack's, which does not block.
+///
+/// The kernel takes an end for writable again when a quarter of its send buffer is in use. The held byte of a stream
+/// ([`stream`]) keeps the block that it came in, which `sendfile` makes 64 KiB long, so a quarter must be more than that.
 fn pair(kind: SocketType) -> Result<(OwnedFd, OwnedFd), Errno> {
     let made = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (client, wire) = made.map_err(|error| Errno(error.raw_os_error()))?;
+    if kind == SocketType::STREAM {
+        // The kernel allows up to net.core.wmem_max, which it doubles: 416 KiB unless the host changed it.
+        sockopt::set_socket_send_buffer_size(&client, SEND_BUFFER)
+            .map_err(|error| Errno(error.raw_os_error()))?;
+    }
     Ok((client, wire))
 }
 
