@@ -6,7 +6,7 @@ mod world;
 
 use libc::{
     AF_INET, AF_PACKET, EINVAL, EMSGSIZE, ENETDOWN, ENODEV, ENOPROTOOPT, ENXIO, SOCK_DGRAM,
-    SOCK_RAW, SOL_PACKET, SOL_SOCKET,
+    SOCK_RAW, SOL_PACKET,
 };
 use weir_netlink::ifla::iff;
 use world::{World, at};

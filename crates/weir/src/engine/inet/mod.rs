@@ -321,17 +321,24 @@ impl Engine {
                 Ok(InetReply::default())
             }
             InetCall::Option(id, level, name) => {
-                if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR)
-                    && let Some(error) = lock(&self.inet.errors).remove(&id.0)
-                {
+                let endpoint = self.endpoint(id);
+                if let Ok(endpoint) = &endpoint {
+                    self.take_written(endpoint);
+                }
+                if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
+                    // The stream may have ended in this call, or may end while it is asked.
+                    let kept = || lock(&self.inet.errors).remove(&id.0);
+                    let error = match kept() {
+                        Some(error) => error,
+                        None => match endpoint?.socket()?.take_error() {
+                            0 => kept().unwrap_or(0),
+                            error => error,
+                        },
+                    };
                     return Ok(bytes_only(error.to_ne_bytes().to_vec()));
                 }
-                let endpoint = self.endpoint(id)?;
-                self.take_written(&endpoint);
+                let endpoint = endpoint?;
                 let socket = endpoint.socket()?;
-                if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
-                    return Ok(bytes_only(socket.take_error().to_ne_bytes().to_vec()));
-                }
                 let value = socket.option(level, name, bytes);
                 value.map(bytes_only).map_err(Errno)
             }
