@@ -3,44 +3,23 @@
 //! and in real time, as root and as an ordinary user.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
+#[path = "common/chain.rs"]
+mod chain;
 mod common;
 
+use chain::Time;
 use common::{Folder, User, has, output, script_with, text, users};
 
-/// Two hosts, `a` and `b`, and a router `r` between them.
-const CHAIN: &str = "set -e
-for n in a r b; do ip netns add $n; ip -n $n link set lo up; done
-ip link add v0 netns a type veth peer name r0 netns r
-ip link add v1 netns b type veth peer name r1 netns r
-ip -n a addr add 10.0.0.2/24 dev v0; ip -n a addr add fd00::2/64 dev v0 nodad
-ip -n r addr add 10.0.0.1/24 dev r0; ip -n r addr add fd00::1/64 dev r0 nodad
-ip -n r addr add 10.0.1.1/24 dev r1; ip -n r addr add fd01::1/64 dev r1 nodad
-ip -n b addr add 10.0.1.2/24 dev v1; ip -n b addr add fd01::2/64 dev v1 nodad
-ip -n a link set v0 up; ip -n r link set r0 up; ip -n r link set r1 up; ip -n b link set v1 up
-ip -n a route add default via 10.0.0.1; ip -n a -6 route add default via fd00::1
-ip -n b route add default via 10.0.1.1; ip -n b -6 route add default via fd01::1
-sleep 2
-ip netns exec r sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
-a() { ip netns exec a \"$@\"; }
-b() { ip netns exec b \"$@\"; }
-# Waits until a program in b has a port.
-ready() { sleep 1; until b ss -Hltun | grep -q \":$1 \"; do sleep 0.1; done; }
-";
-
-/// Runs a script in the topology under virtual time. Returns what it prints.
+/// Runs a script among two hosts and a router under virtual time. Returns what it prints.
 #[track_caller]
 fn virtually(user: User, text: &str) -> String {
-    let (printed, status) = script_with(user, &[], &format!("{CHAIN}{text}"));
-    assert_eq!(status, 0, "{user:?}: {printed}");
-    printed
+    chain::run_in(chain::CHAIN, Time::Virtual, user, text)
 }
 
-/// Runs a script in the topology in real time.
+/// As [`virtually`], in real time.
 #[track_caller]
 fn really(user: User, text: &str) -> String {
-    let (printed, status) = script_with(user, &["--real-time"], &format!("{CHAIN}{text}"));
-    assert_eq!(status, 0, "{user:?}: {printed}");
-    printed
+    chain::run_in(chain::CHAIN, Time::Real, user, text)
 }
 
 #[test]
@@ -221,7 +200,7 @@ fo_mss 1460
 /// Prints what the calls of TCP sockets do, over IPv4 and IPv6: the handshake, data both ways, half-close, refusal, reset,
 /// `accept` and `connect` without blocking, names, many connections at once.
 const STREAMS: &str = r#"
-cat > $DIR/server.py <<'END'
+cat > server.py <<'END'
 import select, socket, threading
 def serve(c):
     data = b""
@@ -233,7 +212,7 @@ while True:
     c, peer = listener.accept()
     threading.Thread(target=serve, args=(c,), daemon=True).start()
 END
-cat > $DIR/client.py <<'END'
+cat > client.py <<'END'
 import errno, os, select, socket, sys, tempfile
 def tried(what):
     try: return what()
@@ -265,9 +244,9 @@ assert [s.recv(99) for s in many] == [b"NUMBER %d" % number for number in range(
 print("many")
 END
 tc -n r qdisc add dev r0 root netem delay 2ms
-b python3 $DIR/server.py & server=$!
+b python3 server.py & server=$!
 ready 80
-a python3 $DIR/client.py
+a python3 client.py
 kill $server"#;
 
 #[test]
@@ -282,10 +261,8 @@ fn streams_connect_carry_and_end() {
     };
     let expected = of("10.0.1.2", "10.0.0.2") + &of("fd01::2", "fd00::2") + "many\n";
     for user in users() {
-        let folder = Folder::new();
-        let script = format!("DIR={}\n{STREAMS}", folder.file(""));
-        assert_eq!(virtually(*user, &script), expected, "{user:?}");
-        assert_eq!(really(*user, &script), expected, "{user:?}");
+        assert_eq!(virtually(*user, STREAMS), expected, "{user:?}");
+        assert_eq!(really(*user, STREAMS), expected, "{user:?}");
     }
 }
 
@@ -300,14 +277,15 @@ fn a_download_is_the_same_to_the_byte_in_every_run() {
             .map(|n| (n.wrapping_mul(n) >> 7) as u8)
             .collect();
         std::fs::write(folder.file("big"), &content).unwrap();
-        let script = format!(
-            "{CHAIN}cd {}
-tc -n r qdisc add dev r0 root netem delay 5ms loss 1%
+        let script = chain::script(
+            chain::CHAIN,
+            Time::Virtual,
+            &folder,
+            "tc -n r qdisc add dev r0 root netem delay 5ms loss 1%
 b python3 -m http.server 8000 > /dev/null 2>&1 & server=$!
 ready 8000
 a curl -s -m 600 http://10.0.1.2:8000/big | md5sum
 kill $server",
-            folder.file("")
         );
         let run = |number: u32| {
             let capture = folder.file(&format!("capture{number}"));

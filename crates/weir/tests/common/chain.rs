@@ -13,7 +13,7 @@ finish() { kill $(jobs -p); wait || true; }
 "#;
 
 /// Two hosts, `a` and `b`, and a router `r` between them.
-const CHAIN: &str = r#"
+pub const CHAIN: &str = r#"
 for n in a r b; do ip netns add $n; ip -n $n link set lo up; done
 ip link add v0 netns a type veth peer name r0 netns r
 ip link add v1 netns b type veth peer name r1 netns r
@@ -41,21 +41,42 @@ pub enum Time {
     Virtual,
 }
 
-/// Runs a script in a topology, in a folder of its own, `$D`, as an ordinary user if there is one. Returns what it prints.
-#[track_caller]
-pub fn ordinarily_in(topology: &str, time: Time, text: &str) -> String {
-    let user = users().last().copied().unwrap_or(User::Own);
-    let folder = Folder::new();
-    let (args, pause): (&[&str], _) = match time {
-        Time::Real => (&["--real-time"], 0.2),
-        Time::Virtual => (&[], 1.0),
+impl Time {
+    /// The options of `weir run`.
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Time::Real => &["--real-time"],
+            Time::Virtual => &[],
+        }
+    }
+}
+
+/// Returns a script in a topology, with the functions of all scripts, in the folder `$D`.
+pub fn script(topology: &str, time: Time, folder: &Folder, text: &str) -> String {
+    let pause = match time {
+        Time::Real => 0.2,
+        Time::Virtual => 1.0,
     };
     let place = folder.file("");
     let place = place.trim_end_matches('/');
-    let text = format!("{FUNCTIONS}PAUSE={pause} D={place}\ncd $D\n{topology}\n{text}");
-    let (printed, status) = script_with(user, args, &text);
+    format!("{FUNCTIONS}PAUSE={pause} D={place}\ncd $D\n{topology}\n{text}")
+}
+
+/// Runs a script in a topology as a user, in a folder of its own. Returns what it prints.
+#[track_caller]
+pub fn run_in(topology: &str, time: Time, user: User, text: &str) -> String {
+    let folder = Folder::new();
+    let text = script(topology, time, &folder, text);
+    let (printed, status) = script_with(user, time.options(), &text);
     assert_eq!(status, 0, "{user:?} {time:?}: {printed}");
     printed
+}
+
+/// As [`run_in`], as an ordinary user if there is one.
+#[track_caller]
+pub fn ordinarily_in(topology: &str, time: Time, text: &str) -> String {
+    let user = users().last().copied().unwrap_or(User::Own);
+    run_in(topology, time, user, text)
 }
 
 /// As [`ordinarily_in`] two hosts and a router.
