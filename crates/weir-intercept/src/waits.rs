@@ -33,6 +33,7 @@
 //! more counts as infinite.
 use crate::alarms::{Alarm, Alarms, Timer};
 use crate::backend::Errno;
+use crate::look::{self, Thread};
 use crate::seccomp::{Answer, Call, Listener};
 use crate::sys;
 use std::collections::BTreeMap;
@@ -391,8 +392,9 @@ impl Waits {
     }
 
     /// Ends waits whose caller is gone or has a signal to handle, and waits whose futex has
-    /// changed. Returns whether it ended any.
-    pub(crate) fn sweep(&self) -> bool {
+    /// changed. Returns whether it ended any. `look` returns the state of a thread, of this moment or of one at which
+    /// nothing moved.
+    pub(crate) fn sweep(&self, look: impl Fn(u32) -> Option<Thread>) -> bool {
         let mut state = self.state();
         let Some(attached) = state.attached.clone() else {
             return false;
@@ -402,7 +404,7 @@ impl Waits {
             .iter()
             .filter(|(_, noted)| {
                 let late = noted.wait.brief && noted.since.elapsed() >= BRIEF;
-                late || attached.is_over(&noted.wait)
+                late || attached.is_over(&noted.wait, &look)
             })
             .map(|(key, _)| *key)
             .collect();
@@ -477,8 +479,8 @@ impl State {
             return;
         }
         if wait.again && !by_time {
-            let has_signal = crate::look::thread(wait.call.tid)
-                .is_some_and(|thread| thread.has_signal(wait.mask));
+            let has_signal =
+                look::thread(wait.call.tid).is_some_and(|thread| thread.has_signal(wait.mask));
             if !has_signal {
                 self.again.push(wait.call);
                 sys::wake(attached.bell.as_fd());
@@ -513,7 +515,7 @@ impl Attached {
         }
     }
 
-    fn is_over(&self, wait: &Wait) -> bool {
+    fn is_over(&self, wait: &Wait, look: impl Fn(u32) -> Option<Thread>) -> bool {
         if !self.listener.is_waiting(&wait.call) {
             return true;
         }
@@ -522,7 +524,7 @@ impl Attached {
             now.is_ok_and(|now| u32::from_ne_bytes(now) != futex.value)
         };
         wait.futex.is_some_and(changed)
-            || crate::look::thread(wait.call.tid).is_some_and(|thread| thread.has_signal(wait.mask))
+            || look(wait.call.tid).is_some_and(|thread| thread.has_signal(wait.mask))
     }
 }
 

@@ -36,6 +36,7 @@ mod wait;
 pub(crate) use internet::{MOST_POLLED, STAMPS};
 
 use crate::backend::{Backend, Errno, NsId, StackInfo};
+use crate::look;
 use crate::runtime::Runtime;
 use crate::seccomp::{Answer, Call, Listener};
 use crate::sys;
@@ -217,7 +218,7 @@ impl Supervisor {
                     waits.take_ready();
                 }
                 if sweep_interval.is_some_and(|interval| last_sweep.elapsed() >= interval) {
-                    waits.sweep();
+                    waits.sweep(look::thread);
                     last_sweep = Instant::now();
                 }
                 if events[2] != 0 {

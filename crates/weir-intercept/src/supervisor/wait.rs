@@ -10,7 +10,7 @@ use crate::look;
 use crate::seccomp::{Answer, Call};
 use crate::sys;
 use crate::waits::{Futex, Span, Wait};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -119,12 +119,17 @@ impl Supervisor {
     /// Returns the processes if all of them wait. [`crate::waits`] explains the two looks.
     fn all_wait(&mut self) -> Option<Vec<u32>> {
         let waits = self.setup.waits.clone()?;
-        if waits.sweep() {
+        let first = look::below(self.setup.keeper)?;
+        let states: HashMap<u32, look::Thread> = first
+            .iter()
+            .map(|(&(_, tid), thread)| (tid, *thread))
+            .collect();
+        let state = |tid: u32| states.get(&tid).copied();
+        if waits.sweep(state) {
             return None;
         }
-        let mut trapped = waits.threads();
+        let mut trapped: HashSet<u32> = waits.threads().into_iter().collect();
         trapped.extend(self.calls.threads());
-        let first = look::below(self.setup.keeper)?;
         // Between the program's end and the moment at which the owner has seen it, nothing moves: what is left in the
         // background has other goals.
         let alive = |(&(process, _), thread): (&(u32, u32), &look::Thread)| {
@@ -154,8 +159,9 @@ impl Supervisor {
         if !ended.is_subset(&std::mem::replace(&mut self.ended, ended.clone())) {
             return None;
         }
-        // A thread may have changed a futex or sent a signal since the first sweep, before it fell asleep itself.
-        if waits.sweep() || waits.has_again() {
+        // A thread may have changed a futex since the first sweep, before it fell asleep itself. The second look shows the
+        // signals.
+        if waits.sweep(state) || waits.has_again() {
             return None;
         }
         let (_, ready) = waits.descriptors()?;
