@@ -20,7 +20,7 @@
 #![deny(unsafe_code)]
 
 mod abi;
-mod address;
+pub mod address;
 mod bind;
 mod connect;
 mod control;

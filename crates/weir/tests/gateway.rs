@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Stdio;
 use std::thread;
@@ -283,12 +283,15 @@ fn published_ports_lead_inward() {
                 .unwrap()
                 .port()
         };
-        let (tcp, udp, closed) = (free(), free(), free());
+        let (tcp, udp, closed, v6) = (free(), free(), free(), free());
+        let (closed_slow, v6_slow) = (free(), free());
         let folder = Folder::new();
         let (ready, over) = (folder.file("ready"), folder.file("over"));
+        let ready_slow = folder.file("ready-slow");
         let script = format!(
             r#"exec 2>&1; set -e
 ip netns add web; ip -n web link set lo up
+ip netns add slow; ip -n slow link set lo up; tc -n slow qdisc add dev lo root netem delay 50ms
 ip netns exec web python3 -c '
 import socket, threading
 u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(("0.0.0.0", 53))
@@ -296,8 +299,22 @@ def answer():
     while True:
         data, source = u.recvfrom(65536); u.sendto(data[::-1], source)
 threading.Thread(target=answer, daemon=True).start()
+def serve(l):
+    while True:
+        s, _ = l.accept()
+        data = b""
+        while (more := s.recv(65536)): data += more
+        s.sendall(data[::-1]); s.close()
+six = socket.create_server(("::1", 82), family=socket.AF_INET6)
+threading.Thread(target=serve, args=(six,), daemon=True).start()
 l = socket.create_server(("127.0.0.1", 80))
 open("{ready}", "w").close()
+serve(l)
+' &
+ip netns exec slow python3 -c '
+import socket
+l = socket.create_server(("::1", 82), family=socket.AF_INET6)
+open("{ready_slow}", "w").close()
 while True:
     s, _ = l.accept()
     data = b""
@@ -312,19 +329,24 @@ while True:
                 "--publish",
                 &format!("{udp}:web:53/udp"),
             ])
-            .args([
-                "--publish",
-                &format!("{closed}:web:81"),
-                "--",
-                "bash",
-                "-c",
-                &script,
-            ])
+            .args(
+                [
+                    (closed, "web:81"),
+                    (v6, "web:82"),
+                    (closed_slow, "slow:81"),
+                    (v6_slow, "slow:82"),
+                ]
+                .map(|(port, inside)| format!("--publish={port}:{inside}")),
+            )
+            .args(["--", "bash", "-c", &script])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let end = Instant::now() + Duration::from_secs(60);
-        while !std::path::Path::new(&ready).exists() {
+        while ![&ready, &ready_slow]
+            .iter()
+            .all(|file| std::path::Path::new(file).exists())
+        {
             assert!(
                 Instant::now() < end && child.try_wait().unwrap().is_none(),
                 "the server did not start"
@@ -357,10 +379,21 @@ while True:
             let back: String = word.chars().rev().collect();
             assert_eq!(text(&data[..length]), back);
         }
-        // Nobody listens there inside: the host has accepted, so the connection ends, with a reset if the refusal was
-        // known by then.
-        let mut stream = TcpStream::connect(("127.0.0.1", closed)).unwrap();
-        assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)));
+        // Nobody listens there inside: the host has accepted, so the refusal is a reset. In `slow` it is known late.
+        for port in [closed, closed_slow] {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let error = stream.read(&mut [0; 1]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{user:?}");
+        }
+        // A server at ::1 alone is found after 127.0.0.1 has refused.
+        for port in [v6, v6_slow] {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.write_all(b"abc").unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut got = String::new();
+            stream.read_to_string(&mut got).unwrap();
+            assert_eq!(got, "cba");
+        }
         std::fs::write(&over, "").unwrap();
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stdout));

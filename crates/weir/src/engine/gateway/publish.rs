@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Weak;
@@ -17,6 +17,8 @@ use rustix::event::{Timespec, epoll};
 use rustix::net::{RecvFlags, recv, sockopt};
 use weir_intercept::datagram::{Datagram, WAKE};
 use weir_intercept::{Backend, Errno, InetCall, SocketId};
+use weir_socket::Ready;
+use weir_socket::address::{self, Address};
 
 use crate::cli::Publish;
 use crate::engine::{Engine, from_stack};
@@ -146,8 +148,19 @@ impl Way {
 struct Pair {
     host: TcpStream,
     inside: UnixStream,
+    /// The handshake in the namespace, while it is not known to be over.
+    opening: Option<Opening>,
     inward: Way,
     outward: Way,
+}
+
+/// A handshake in a namespace.
+struct Opening {
+    id: SocketId,
+    /// The listener that has accepted the host's connection.
+    listener: usize,
+    /// The addresses that are still to be tried.
+    left: &'static [IpAddr],
 }
 
 impl Pair {
@@ -159,6 +172,7 @@ impl Pair {
                 inside,
                 inward,
                 outward,
+                ..
             } = self;
             // The other end may be gone; the next read says so.
             let inward = inward.step(&mut &*host, &mut &*inside, || {
@@ -172,12 +186,17 @@ impl Pair {
                 (Ok(_), Ok(_)) => {}
                 _ => {
                     // A reset on one side is a reset on the other: data that the stack has not read become one.
-                    let _ = sockopt::set_socket_linger(&self.host, Some(Duration::ZERO));
+                    reset(&self.host);
                     return false;
                 }
             }
         }
     }
+}
+
+/// Has a connection of the host end with a reset when it is closed.
+fn reset(host: &TcpStream) {
+    let _ = sockopt::set_socket_linger(host, Some(Duration::ZERO));
 }
 
 /// A sender of datagrams, and its socket in the namespace.
@@ -200,71 +219,72 @@ struct Server {
     by_sender: HashMap<(usize, SocketAddr), u64>,
 }
 
-/// `struct sockaddr_in` or `sockaddr_in6`.
-fn sockaddr(address: SocketAddr) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(28);
-    match address {
-        SocketAddr::V4(address) => {
-            bytes.extend((libc::AF_INET as u16).to_ne_bytes());
-            bytes.extend(address.port().to_be_bytes());
-            bytes.extend(address.ip().octets());
-            bytes.extend([0; 8]);
-        }
-        SocketAddr::V6(address) => {
-            bytes.extend((libc::AF_INET6 as u16).to_ne_bytes());
-            bytes.extend(address.port().to_be_bytes());
-            bytes.extend([0; 4]);
-            bytes.extend(address.ip().octets());
-            bytes.extend([0; 4]);
-        }
-    }
-    bytes
-}
+/// The addresses of a namespace's loopback, in the order in which they are tried.
+const LOOPBACK: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    IpAddr::V6(Ipv6Addr::LOCALHOST),
+];
 
-/// Opens a socket in the namespace of a published port and connects it to the port.
-fn open(engine: &Engine, port: &Publish, kind: i32) -> Result<(SocketId, OwnedFd), Errno> {
+/// Opens a socket in the namespace of a published port and begins to connect it to the port on an address of the loopback.
+/// The end of a handshake that goes on is an event of the descriptor.
+fn open(
+    engine: &Engine,
+    port: &Publish,
+    kind: i32,
+    ip: IpAddr,
+) -> Result<(SocketId, OwnedFd), Errno> {
     let ns = match engine.namespace(port.netns.as_deref()) {
         Some(ns) => from_stack(ns.id),
         None => return Err(Errno(libc::ENETUNREACH)),
     };
-    let mut failed = Errno(libc::ECONNREFUSED);
-    let loopback: [SocketAddr; 2] = [
-        (Ipv4Addr::LOCALHOST, port.port).into(),
-        (Ipv6Addr::LOCALHOST, port.port).into(),
-    ];
-    for to in loopback {
-        let family = if to.is_ipv4() {
-            libc::AF_INET
-        } else {
-            libc::AF_INET6
-        };
-        let call = InetCall::Open {
-            ns,
-            family,
-            kind,
-            protocol: 0,
-        };
-        let reply = engine.inet(call, &[])?;
-        let (id, file) = (
-            SocketId(reply.value as u64),
-            reply.file.ok_or(Errno(libc::EMFILE))?,
-        );
-        match engine.inet(InetCall::Connect(id), &sockaddr(to)) {
-            Ok(_) => return Ok((id, file)),
-            Err(Errno(libc::EINPROGRESS)) => {
-                // A handshake that fails shuts the descriptor down.
-                let filled = InetCall::Filled {
-                    socket: id,
-                    length: 0,
-                    waits: false,
-                };
-                engine.inet(filled, &[])?;
-                return Ok((id, file));
-            }
-            Err(error) => failed = error,
+    let call = InetCall::Open {
+        ns,
+        family: match ip {
+            IpAddr::V4(_) => libc::AF_INET,
+            IpAddr::V6(_) => libc::AF_INET6,
+        },
+        kind,
+        protocol: 0,
+    };
+    let reply = engine.inet(call, &[])?;
+    let id = SocketId(reply.value as u64);
+    let file = reply.file.ok_or(Errno(libc::EMFILE))?;
+    let to = address::write(ip.is_ipv6(), &Address::new(ip, port.port));
+    match engine.inet(InetCall::Connect(id), to.get()) {
+        Ok(_) => {}
+        Err(Errno(libc::EINPROGRESS)) => {
+            // The byte stands for the filling of a full send buffer: the stack takes it out when the handshake is over.
+            rustix::io::write(&file, &[0]).map_err(|error| Errno(error.raw_os_error()))?;
+            let filled = InetCall::Filled {
+                socket: id,
+                length: 1,
+                waits: false,
+            };
+            engine.inet(filled, &[])?;
         }
+        Err(error) => return Err(error),
     }
-    Err(failed)
+    Ok((id, file))
+}
+
+/// How far a handshake in a namespace is.
+enum Handshake {
+    GoesOn,
+    Done,
+    Failed,
+}
+
+fn handshake(engine: &Engine, id: SocketId) -> Handshake {
+    // The stack forgets a socket that has failed.
+    let ready = match engine.inet(InetCall::Ready(id), &[]) {
+        Ok(reply) => reply.value as u16,
+        Err(_) => return Handshake::Failed,
+    };
+    match (ready & (Ready::ERR | Ready::HUP), ready & Ready::OUT) {
+        (0, 0) => Handshake::GoesOn,
+        (0, _) => Handshake::Done,
+        _ => Handshake::Failed,
+    }
 }
 
 fn watch(epoll: &OwnedFd, socket: BorrowedFd<'_>, token: u64) -> bool {
@@ -306,10 +326,8 @@ impl Server {
     }
 
     fn event(&mut self, engine: &Engine, token: u64) {
-        if let Some(pair) = self.pairs.get_mut(&token) {
-            if !pair.run() {
-                self.pairs.remove(&token);
-            }
+        if let Some(pair) = self.pairs.remove(&token) {
+            self.serve_pair(engine, token, pair);
         } else if self.senders.contains_key(&token) {
             self.answer(token);
         } else {
@@ -328,7 +346,7 @@ impl Server {
 
     fn accept(&mut self, engine: &Engine, at: usize) {
         loop {
-            let Some(Listener::Tcp(listener, port)) = self.listeners.get(at) else {
+            let Some(Listener::Tcp(listener, _)) = self.listeners.get(at) else {
                 return;
             };
             let host = match listener.accept() {
@@ -342,36 +360,69 @@ impl Server {
                 // The connection was over before it was accepted.
                 Err(_) => continue,
             };
-            let port = port.clone();
-            if self.pairs.len() >= MOST || self.join(engine, &port, &host).is_none() {
-                // The client sees a refusal as a reset, since the host has accepted already.
-                let _ = sockopt::set_socket_linger(&host, Some(Duration::ZERO));
+            if self.pairs.len() >= MOST {
+                reset(&host);
+                continue;
             }
+            self.join(engine, at, host, &LOOPBACK);
         }
     }
 
-    /// Joins a connection of the host with one in the namespace.
-    fn join(&mut self, engine: &Engine, port: &Publish, host: &TcpStream) -> Option<()> {
-        let (_, inside) = open(engine, port, libc::SOCK_STREAM).ok()?;
+    /// Joins a connection of the host with one to the first of these addresses in the namespace where a server listens. The
+    /// client sees a refusal as a reset, since the host has accepted already.
+    fn join(&mut self, engine: &Engine, at: usize, host: TcpStream, addresses: &'static [IpAddr]) {
+        let (Some(Listener::Tcp(_, port)), Some((ip, left))) =
+            (self.listeners.get(at), addresses.split_first())
+        else {
+            return reset(&host);
+        };
+        let Ok((id, inside)) = open(engine, port, libc::SOCK_STREAM, *ip) else {
+            return self.join(engine, at, host, left);
+        };
         let inside = UnixStream::from(inside);
-        inside.set_nonblocking(true).ok()?;
-        let host = host.try_clone().ok()?;
-        host.set_nonblocking(true).ok()?;
-        let _ = host.set_nodelay(true);
         let token = self.token();
-        if !watch(&self.epoll, host.as_fd(), token) || !watch(&self.epoll, inside.as_fd(), token) {
-            return None;
+        let ready = inside.set_nonblocking(true).is_ok()
+            && host.set_nonblocking(true).is_ok()
+            && watch(&self.epoll, host.as_fd(), token)
+            && watch(&self.epoll, inside.as_fd(), token);
+        if !ready {
+            return reset(&host);
         }
-        let mut pair = Pair {
+        let _ = host.set_nodelay(true);
+        let pair = Pair {
             host,
             inside,
+            opening: Some(Opening {
+                id,
+                listener: at,
+                left,
+            }),
             inward: Way::default(),
             outward: Way::default(),
         };
+        self.serve_pair(engine, token, pair);
+    }
+
+    /// Serves a pair, which is kept if it goes on.
+    fn serve_pair(&mut self, engine: &Engine, token: u64, mut pair: Pair) {
+        if let Some(opening) = &pair.opening {
+            match handshake(engine, opening.id) {
+                Handshake::Done => pair.opening = None,
+                Handshake::GoesOn => {
+                    self.pairs.insert(token, pair);
+                    return;
+                }
+                Handshake::Failed => {
+                    let Opening { listener, left, .. } = *opening;
+                    // With the next address it has another token.
+                    let _ = epoll::delete(&self.epoll, &pair.host);
+                    return self.join(engine, listener, pair.host, left);
+                }
+            }
+        }
         if pair.run() {
             self.pairs.insert(token, pair);
         }
-        Some(())
     }
 
     /// Passes datagrams of the host on.
@@ -391,8 +442,7 @@ impl Server {
                     if self.senders.len() >= MOST {
                         continue;
                     }
-                    let port = port.clone();
-                    let Ok((id, inside)) = open(engine, &port, libc::SOCK_DGRAM) else {
+                    let Ok((id, inside)) = open(engine, port, libc::SOCK_DGRAM, LOOPBACK[0]) else {
                         continue;
                     };
                     let token = self.token();
