@@ -27,8 +27,13 @@ use crate::engine::{Engine, from_stack};
 const MOST: usize = 4096;
 /// How long the sender of a datagram is remembered.
 const SILENCE: Duration = Duration::from_secs(120);
-/// Bytes that wait in each direction of a connection.
-const BUFFER: usize = 64 << 10;
+/// How often senders of the past are looked for.
+const SWEEP: Duration = Duration::from_secs(1);
+/// Bytes that are taken at once from a socket, and wait at most in each direction of a connection: more than the longest
+/// datagram with what the stack says of it.
+const AT_MOST: usize = 68 << 10;
+/// Reads and writes of one connection before it is the others' turn.
+const ROUNDS: usize = 16;
 /// Datagrams that are taken at once from one socket.
 const AT_ONCE: usize = 64;
 const EVENTS: usize = 128;
@@ -80,6 +85,9 @@ pub fn start(engine: &Weak<Engine>, listeners: Listeners) -> Result<(), String> 
         pairs: BTreeMap::new(),
         senders: BTreeMap::new(),
         by_sender: HashMap::new(),
+        more: Vec::new(),
+        scratch: vec![0; AT_MOST],
+        swept: Instant::now(),
     };
     let thread = std::thread::Builder::new().name("weir-publish".into());
     thread
@@ -91,56 +99,53 @@ pub fn start(engine: &Weak<Engine>, listeners: Listeners) -> Result<(), String> 
 /// One direction of a connection.
 #[derive(Default)]
 struct Way {
-    data: Vec<u8>,
-    /// Bytes of `data` that have been written.
-    done: usize,
+    /// What has been read and did not find room.
+    rest: Vec<u8>,
     ended: bool,
     shut: bool,
 }
 
 impl Way {
-    /// Moves what can be moved. Returns whether anything was, or that the connection is broken.
+    /// Moves what can be moved, by way of `scratch`. Returns whether anything was, or that the connection is broken.
     fn step(
         &mut self,
         from: &mut impl Read,
         to: &mut impl Write,
+        scratch: &mut [u8],
         shut: impl FnOnce(),
     ) -> Result<bool, ()> {
-        let mut moved = false;
-        if self.data.is_empty() && !self.ended {
-            self.data.resize(BUFFER, 0);
-            let got = from.read(&mut self.data);
-            self.data.truncate(*got.as_ref().unwrap_or(&0));
-            match got {
-                Ok(count) => {
-                    self.ended = count == 0;
-                    moved = true;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => moved = true,
-                Err(_) => return Err(()),
+        let mut moved = 0;
+        if !self.rest.is_empty() {
+            moved = attempt(|| to.write(&self.rest))?.unwrap_or(0);
+            self.rest.drain(..moved);
+        } else if !self.ended
+            && let Some(count) = attempt(|| from.read(scratch))?
+        {
+            let data = scratch.get(..count).unwrap_or_default();
+            self.ended = data.is_empty();
+            if !self.ended {
+                moved = attempt(|| to.write(data))?.unwrap_or(0);
+                self.rest = data.get(moved..).unwrap_or_default().to_vec();
             }
         }
-        if let Some(rest) = self.data.get(self.done..).filter(|rest| !rest.is_empty()) {
-            match to.write(rest) {
-                Ok(count) => {
-                    self.done += count;
-                    moved |= count > 0;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => moved = true,
-                Err(_) => return Err(()),
-            }
+        if self.rest.is_empty() && self.ended && !self.shut {
+            self.shut = true;
+            shut();
         }
-        if self.done == self.data.len() {
-            self.data.clear();
-            self.done = 0;
-            if self.ended && !self.shut {
-                self.shut = true;
-                shut();
-            }
+        Ok(moved > 0)
+    }
+}
+
+/// Does a call that does not block. Returns the number of bytes, nothing if it would have to wait, or an error if the
+/// connection is broken.
+fn attempt(mut call: impl FnMut() -> std::io::Result<usize>) -> Result<Option<usize>, ()> {
+    loop {
+        match call() {
+            Ok(count) => return Ok(Some(count)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return Err(()),
         }
-        Ok(moved)
     }
 }
 
@@ -163,34 +168,45 @@ struct Opening {
     left: &'static [IpAddr],
 }
 
+/// What follows for a pair.
+enum Next {
+    /// There is more to move.
+    More,
+    /// It waits for an event.
+    Wait,
+    Over,
+}
+
 impl Pair {
-    /// Moves what can be moved. Returns whether the connection goes on.
-    fn run(&mut self) -> bool {
-        loop {
-            let Self {
-                host,
-                inside,
-                inward,
-                outward,
-                ..
-            } = self;
+    /// Moves what can be moved, but not without end.
+    fn run(&mut self, scratch: &mut [u8]) -> Next {
+        let Self {
+            host,
+            inside,
+            inward,
+            outward,
+            ..
+        } = self;
+        for _ in 0..ROUNDS {
             // The other end may be gone; the next read says so.
-            let inward = inward.step(&mut &*host, &mut &*inside, || {
+            let moved_in = inward.step(&mut &*host, &mut &*inside, scratch, || {
                 let _ = inside.shutdown(std::net::Shutdown::Write);
             });
-            let outward = outward.step(&mut &*inside, &mut &*host, || {
+            let moved_out = outward.step(&mut &*inside, &mut &*host, scratch, || {
                 let _ = host.shutdown(std::net::Shutdown::Write);
             });
-            match (inward, outward) {
-                (Ok(false), Ok(false)) => return !(self.inward.shut && self.outward.shut),
+            match (moved_in, moved_out) {
+                (Ok(false), Ok(false)) if inward.shut && outward.shut => return Next::Over,
+                (Ok(false), Ok(false)) => return Next::Wait,
                 (Ok(_), Ok(_)) => {}
                 _ => {
                     // A reset on one side is a reset on the other: data that the stack has not read become one.
-                    reset(&self.host);
-                    return false;
+                    reset(host);
+                    return Next::Over;
                 }
             }
         }
+        Next::More
     }
 }
 
@@ -217,6 +233,11 @@ struct Server {
     pairs: BTreeMap<u64, Pair>,
     senders: BTreeMap<u64, Sender>,
     by_sender: HashMap<(usize, SocketAddr), u64>,
+    /// Pairs that can move more at once.
+    more: Vec<u64>,
+    scratch: Vec<u8>,
+    /// When senders of the past were last looked for.
+    swept: Instant,
 }
 
 /// The addresses of a namespace's loopback, in the order in which they are tried.
@@ -297,32 +318,43 @@ fn watch(epoll: &OwnedFd, socket: BorrowedFd<'_>, token: u64) -> bool {
 
 impl Server {
     fn serve(mut self) {
-        let second = Timespec {
-            tv_sec: 1,
-            tv_nsec: 0,
-        };
+        let mut events = Vec::with_capacity(EVENTS);
         loop {
-            let mut events = Vec::with_capacity(EVENTS);
+            let more = std::mem::take(&mut self.more);
+            let limit = Timespec {
+                tv_sec: more.is_empty().into(),
+                tv_nsec: 0,
+            };
+            events.clear();
             let spare = rustix::buffer::spare_capacity(&mut events);
             // A signal ends the wait.
-            let _ = epoll::wait(&self.epoll, spare, Some(&second));
+            let _ = epoll::wait(&self.epoll, spare, Some(&limit));
             let Some(engine) = self.engine.upgrade() else {
                 return;
             };
             if engine.is_stopping() {
                 return;
             }
-            for event in &events {
-                self.event(&engine, event.data.u64());
+            let tokens = events.iter().map(|event: &epoll::Event| event.data.u64());
+            for token in tokens.chain(more) {
+                self.event(&engine, token);
             }
-            self.senders.retain(|_, sender| {
-                let alive = sender.last.elapsed() < SILENCE;
-                if !alive {
-                    self.by_sender.remove(&(sender.listener, sender.from));
-                }
-                alive
-            });
+            if self.swept.elapsed() >= SWEEP {
+                self.sweep();
+            }
         }
+    }
+
+    /// Forgets senders that have been silent for long.
+    fn sweep(&mut self) {
+        self.swept = Instant::now();
+        self.senders.retain(|_, sender| {
+            let alive = sender.last.elapsed() < SILENCE;
+            if !alive {
+                self.by_sender.remove(&(sender.listener, sender.from));
+            }
+            alive
+        });
     }
 
     fn event(&mut self, engine: &Engine, token: u64) {
@@ -351,14 +383,16 @@ impl Server {
             };
             let host = match listener.accept() {
                 Ok((host, _)) => host,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
-                    // The connection waits in the host's queue until there are descriptors again.
-                    std::thread::sleep(Duration::from_millis(10));
-                    return;
-                }
-                // The connection was over before it was accepted.
-                Err(_) => continue,
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => return,
+                    // The connection waits in the host's queue until there are descriptors and memory again.
+                    Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+                        std::thread::sleep(Duration::from_millis(10));
+                        return;
+                    }
+                    // The connection was over before it was accepted.
+                    _ => continue,
+                },
             };
             if self.pairs.len() >= MOST {
                 reset(&host);
@@ -420,19 +454,21 @@ impl Server {
                 }
             }
         }
-        if pair.run() {
-            self.pairs.insert(token, pair);
+        match pair.run(&mut self.scratch) {
+            Next::More => self.more.push(token),
+            Next::Wait => {}
+            Next::Over => return,
         }
+        self.pairs.insert(token, pair);
     }
 
     /// Passes datagrams of the host on.
     fn receive(&mut self, engine: &Engine, at: usize) {
-        let mut data = vec![0; usize::from(u16::MAX)];
         for _ in 0..AT_ONCE {
             let Some(Listener::Udp(socket, port)) = self.listeners.get(at) else {
                 return;
             };
-            let Ok((length, from)) = socket.recv_from(&mut data) else {
+            let Ok((length, from)) = socket.recv_from(&mut self.scratch) else {
                 // Nothing waits, or an error of an earlier answer is reported.
                 return;
             };
@@ -470,21 +506,21 @@ impl Server {
                     control: 0,
                 };
                 // A server that is not there loses the datagram, as anywhere.
-                let _ = engine.inet(call, data.get(..length).unwrap_or_default());
+                let data = self.scratch.get(..length).unwrap_or_default();
+                let _ = engine.inet(call, data);
             }
         }
     }
 
     /// Passes the answers of a server on to the sender.
     fn answer(&mut self, token: u64) {
-        let mut packet = vec![0; usize::from(u16::MAX) + 1024];
         let Some(sender) = self.senders.get_mut(&token) else {
             return;
         };
         loop {
-            match recv(&sender.inside, &mut packet[..], RecvFlags::DONTWAIT) {
+            match recv(&sender.inside, &mut self.scratch[..], RecvFlags::DONTWAIT) {
                 Ok((length @ 1.., _)) => {
-                    let packet = packet.get(..length).unwrap_or_default();
+                    let packet = self.scratch.get(..length).unwrap_or_default();
                     let Some(datagram) =
                         Datagram::parse(packet).filter(|datagram| datagram.flags & WAKE == 0)
                     else {
