@@ -360,8 +360,12 @@ impl Tcp {
         connection.take_counts();
         match connection.state() {
             State::Closed => {
-                let failed = connection.take_error() != 0;
-                if failed || !self.ended || connection.readable() > 0 {
+                let failed = connection.error() != 0 || !self.ended;
+                if !failed && connection.readable() > 0 {
+                    // Both ends have ended well, and the host has still to take the rest.
+                    return Next::Keep;
+                }
+                if failed {
                     self.reset_host(cx);
                 }
                 Next::Remove

@@ -175,6 +175,43 @@ fn a_slow_reader_of_the_host_stops_the_sender_inside() {
 }
 
 #[test]
+fn what_a_slow_reader_of_the_host_has_not_taken_outlives_the_connection_inside() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut inside = Inside::new(outside());
+    let at = inside.connect("192.0.2.1", port);
+    inside.until(|inside| inside.state(at) == State::Established);
+    let (mut stream, _) = listener.accept().unwrap();
+    let out = inside.gateway.counters();
+    let left = |sent: usize| out.tcp_bytes_out.load(Relaxed) < sent as u64;
+    // A little more than the host's buffers take, so that the gateway holds the rest.
+    let mut sent = 0;
+    while !left(sent) {
+        sent += inside.send(at, &pattern(16 << 10));
+        for _ in 0..20 {
+            if left(sent) {
+                inside.run(Duration::from_millis(10));
+            }
+        }
+    }
+    // The namespace's end comes first, then that of the host, and the connection inside is over.
+    inside.shutdown(at);
+    inside.until(|inside| inside.state(at) == State::FinWait2);
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    inside.until(|inside| inside.state(at) == State::TimeWait);
+    inside.run(Duration::from_millis(20));
+    assert!(left(sent));
+    let reader = thread::spawn(move || {
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).map(|_| got.len())
+    });
+    inside.until(|_| out.tcp_now.load(Relaxed) == 0);
+    assert_eq!(reader.join().unwrap().unwrap(), sent);
+    assert!(!left(sent));
+    assert_eq!(out.tcp_reset.load(Relaxed), 0);
+}
+
+#[test]
 fn connections_beyond_the_limit_wait() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
