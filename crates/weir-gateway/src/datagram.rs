@@ -9,6 +9,9 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
+use weir_packet::header::Udp;
+use weir_packet::header::icmp::{ICMP_ECHOREPLY, ICMPV6_ECHO_REPLY};
+use weir_packet::header::transport::udp;
 
 use crate::context::{Cx, Key};
 use crate::counters::add;
@@ -105,7 +108,7 @@ impl Datagram {
             .extend(packet.whole.get(..QUOTE).unwrap_or(packet.whole));
         self.extend(cx.now);
         let data = match self.is_udp() {
-            true => packet.payload.get(8..).unwrap_or_default(),
+            true => packet.payload.get(Udp::LEN..).unwrap_or_default(),
             false => packet.payload,
         };
         // The first call may report the error of an earlier datagram.
@@ -154,17 +157,14 @@ impl Datagram {
             if self.is_udp() {
                 add(&cx.counters.udp_in, 1);
                 cx.out.packet(dst.ip(), src.ip(), UDP, 0, |to| {
-                    to.extend(dst.port().to_be_bytes());
-                    to.extend(src.port().to_be_bytes());
-                    to.extend(((length + 8) as u16).to_be_bytes());
-                    to.extend([0, 0]);
+                    to.extend(udp(dst.port(), src.port(), length));
                     to.extend(data);
                 });
             } else if let (Some(&kind), Some(rest)) = (data.first(), data.get(6..)) {
                 // Echo replies: the host's identifier gives way to the namespace's.
                 if !matches!(
                     (kind, dst),
-                    (0, SocketAddr::V4(_)) | (129, SocketAddr::V6(_))
+                    (ICMP_ECHOREPLY, SocketAddr::V4(_)) | (ICMPV6_ECHO_REPLY, SocketAddr::V6(_))
                 ) {
                     continue;
                 }

@@ -9,6 +9,11 @@ use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
+use weir_packet::header::icmp::{
+    ICMP_DEST_UNREACH, ICMP_ECHO, ICMP_FRAG_NEEDED, ICMPV6_ECHO_REQUEST, ICMPV6_PKT_TOOBIG,
+};
+use weir_packet::header::ndisc::{NDISC_NEIGHBOUR_SOLICITATION, Neighbour};
+use weir_packet::header::{Icmp, Ipv4, Ipv6, Udp};
 use weir_tcp::Header;
 use weir_tcp::header::{ACK, RST, SYN};
 
@@ -155,6 +160,18 @@ impl Gateway {
             self.out.mac = mac;
         }
         match wire::read(frame, checked) {
+            Input::Fragment(fragment) => {
+                let now = self.now();
+                if let Some(whole) = self.reassembly.add(now, &fragment) {
+                    self.input(wire::read_whole(&whole));
+                }
+            }
+            input => self.input(input),
+        }
+    }
+
+    fn input(&mut self, input: Input<'_>) {
+        match input {
             Input::Arp {
                 target,
                 sender,
@@ -169,25 +186,7 @@ impl Gateway {
                 }
             }
             Input::Packet(packet) => self.packet(&packet),
-            Input::Fragment(fragment) => {
-                let now = self.now();
-                if let Some(whole) = self.reassembly.add(now, &fragment) {
-                    if !wire::verify_upper(whole.src, whole.dst, whole.protocol, &whole.payload) {
-                        return add(&self.counters.malformed, 1);
-                    }
-                    let bytes = wire::rebuild(whole.src, whole.dst, whole.protocol, &whole.payload);
-                    self.packet(&Packet {
-                        src: whole.src,
-                        dst: whole.dst,
-                        protocol: whole.protocol,
-                        hops: whole.hops,
-                        tos: whole.tos,
-                        payload: &whole.payload,
-                        whole: &bytes,
-                    });
-                }
-            }
-            Input::Other => {}
+            Input::Fragment(_) | Input::Other => {}
             Input::Malformed => add(&self.counters.malformed, 1),
         }
     }
@@ -237,15 +236,12 @@ impl Gateway {
         let (Some(&kind), IpAddr::V6(src)) = (packet.payload.first(), packet.src) else {
             return false;
         };
-        if kind == 135
+        if kind == NDISC_NEIGHBOUR_SOLICITATION
             && packet.hops == 255
             && !src.is_unspecified()
-            && let Some(target) = packet
-                .payload
-                .get(8..24)
-                .and_then(|t| <[u8; 16]>::try_from(t).ok())
+            && let Some(message) = Neighbour::new(packet.payload)
         {
-            let target = Ipv6Addr::from(target);
+            let target = Ipv6Addr::from(message.target());
             if self
                 .config
                 .v6
@@ -408,17 +404,17 @@ impl Gateway {
     }
 
     fn take_udp(&mut self, packet: &Packet<'_>) {
-        let Some(&[s0, s1, d0, d1, l0, l1, ..]) = packet.payload.first_chunk::<8>() else {
+        let Some(header) = Udp::new(packet.payload) else {
             return add(&self.counters.malformed, 1);
         };
-        let length = usize::from(u16::from_be_bytes([l0, l1]));
-        if length < 8 || length > packet.payload.len() {
+        let length = usize::from(header.length());
+        if length < Udp::LEN || length > packet.payload.len() {
             return add(&self.counters.malformed, 1);
         }
         let key = Key {
             protocol: UDP,
-            src: (packet.src, u16::from_be_bytes([s0, s1])).into(),
-            dst: (packet.dst, u16::from_be_bytes([d0, d1])).into(),
+            src: (packet.src, header.src_port()).into(),
+            dst: (packet.dst, header.dst_port()).into(),
         };
         let packet = Packet {
             payload: packet.payload.get(..length).unwrap_or_default(),
@@ -507,25 +503,26 @@ impl Gateway {
     }
 
     fn take_icmp(&mut self, packet: &Packet<'_>) {
-        let Some(&[kind, code, _, _, a, b, c, d]) = packet.payload.first_chunk::<8>() else {
+        let Some(header) = Icmp::new(packet.payload) else {
             return add(&self.counters.malformed, 1);
         };
-        let is_v6 = packet.src.is_ipv6();
-        match (kind, code) {
-            (8, 0) | (128, 0) if (kind == 128) == is_v6 => {
+        match (header.icmp_type(), header.code(), packet.src.is_ipv6()) {
+            (ICMP_ECHO, 0, false) | (ICMPV6_ECHO_REQUEST, 0, true) => {
                 if self.is_own(packet.dst) {
                     let rest = packet.payload.get(4..).unwrap_or_default();
                     return self.out.echo_reply(packet.dst, packet.src, rest);
                 }
                 let key = Key {
                     protocol: packet.protocol,
-                    src: (packet.src, u16::from_be_bytes([a, b])).into(),
+                    src: (packet.src, header.id()).into(),
                     dst: (packet.dst, 0).into(),
                 };
                 self.take_datagram(key, packet);
             }
-            (3, 4) if !is_v6 => self.too_long(packet, u16::from_be_bytes([c, d]).into()),
-            (2, 0) if is_v6 => self.too_long(packet, u32::from_be_bytes([a, b, c, d])),
+            (ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED, false) => {
+                self.too_long(packet, header.sequence().into());
+            }
+            (ICMPV6_PKT_TOOBIG, 0, true) => self.too_long(packet, header.rest()),
             // Errors about datagrams, replies and the like: nobody waits for them.
             _ => {}
         }
@@ -533,43 +530,18 @@ impl Gateway {
 
     /// A router of the namespace says that a segment of the gateway was too long.
     fn too_long(&mut self, packet: &Packet<'_>, mtu: u32) {
-        let quote = packet.payload.get(8..).unwrap_or_default();
-        let address4 = |at| {
-            quote
-                .get(at..at + 4)
-                .and_then(|b| <[u8; 4]>::try_from(b).ok())
-                .map(IpAddr::from)
-        };
-        let address6 = |at| {
-            quote
-                .get(at..at + 16)
-                .and_then(|b| <[u8; 16]>::try_from(b).ok())
-                .map(IpAddr::from)
-        };
-        let (header, src, dst, least) = match packet.src {
-            IpAddr::V4(_) => (20, address4(12), address4(16), 576),
-            IpAddr::V6(_) => (40, address6(8), address6(24), 1280),
-        };
-        let protocol = quote.get(if header == 20 { 9 } else { 6 });
-        let (Some(src), Some(dst), Some(&TCP)) = (src, dst, protocol) else {
+        let Some((key, seq)) = quoted(packet) else {
             return;
         };
-        let Some(&[s0, s1, d0, d1, q0, q1, q2, q3]) =
-            quote.get(header..).and_then(|rest| rest.first_chunk::<8>())
-        else {
-            return;
-        };
-        // What the gateway has sent has the addresses the other way round.
-        let key = Key {
-            protocol: TCP,
-            src: (dst, u16::from_be_bytes([d0, d1])).into(),
-            dst: (src, u16::from_be_bytes([s0, s1])).into(),
+        let least = match packet.src {
+            IpAddr::V4(_) => 576,
+            IpAddr::V6(_) => 1280,
         };
         if let Some(id) = self.flows.find(&key)
             && let Some(mut flow) = self.flows.take(id)
         {
             if let Flow::Tcp(tcp) = &mut flow {
-                tcp.too_long(u32::from_be_bytes([q0, q1, q2, q3]), mtu.max(least));
+                tcp.too_long(seq, mtu.max(least));
             }
             self.flows.put(id, flow);
             self.flows.touch(id);
@@ -694,6 +666,31 @@ impl Gateway {
                 .into(),
         )
     }
+}
+
+/// Returns the connection whose segment an ICMP error quotes, and the segment's sequence number.
+fn quoted(error: &Packet<'_>) -> Option<(Key, u32)> {
+    let quote = error.payload.get(Icmp::LEN..)?;
+    let (src, dst, protocol, header): (IpAddr, IpAddr, _, _) = match error.src {
+        IpAddr::V4(_) => {
+            let ip = Ipv4::new(quote)?;
+            (ip.src().into(), ip.dst().into(), ip.protocol(), Ipv4::LEN)
+        }
+        IpAddr::V6(_) => {
+            let ip = Ipv6::new(quote)?;
+            let (src, dst) = (ip.src().into(), ip.dst().into());
+            (src, dst, ip.next_header(), Ipv6::LEN)
+        }
+    };
+    // Ports and sequence number: at least so much is quoted.
+    let [s0, s1, d0, d1, seq @ ..] = *quote.get(header..)?.first_chunk::<8>()?;
+    // What the gateway has sent has the addresses the other way round.
+    let key = Key {
+        protocol: TCP,
+        src: (dst, u16::from_be_bytes([d0, d1])).into(),
+        dst: (src, u16::from_be_bytes([s0, s1])).into(),
+    };
+    (protocol == TCP).then_some((key, u32::from_be_bytes(seq)))
 }
 
 /// Returns whether an address can be one outside: no loopback of the host, and neither multicast nor a broadcast.

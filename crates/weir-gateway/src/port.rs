@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
+use weir_packet::header::{Ipv4, Ipv6};
 use weir_packet::offload::describe_segments;
 use weir_packet::{Batch, Cache, Flags, LongPackets, Packet};
 use weir_port::port::{Counters as PortCounters, Facts, Port, Sieve};
@@ -255,8 +256,8 @@ fn packet(frame: &Frame, memory: &mut Cache) -> Option<Packet> {
     packet.flags.insert(Flags::CSUM_GOOD);
     if frame.segment > 0 {
         let header = match frame.data.get(ETHERNET)? >> 4 {
-            4 => 20,
-            _ => 40,
+            4 => Ipv4::LEN,
+            _ => Ipv6::LEN,
         };
         if !describe_segments(&mut packet, frame.segment.into(), ETHERNET + header) {
             memory.free(packet);

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reassembly of fragmented packets from the namespace (RFC 791, 3.2; RFC 8200, 4.5). Overlapping fragments discard the
 //! packet (RFC 5722).
+//!
+//! That of a namespace (`weir-inet`) keeps the stack's packets, and counts and times them with it. The gateway is not in the
+//! stack and has bytes.
 
 use std::net::IpAddr;
+
+use weir_packet::header::ipv4::ipv4;
+use weir_packet::header::ipv6::ipv6;
+use weir_packet::header::{Ipv4, Ipv6};
 
 use crate::wire::Fragment;
 
@@ -10,19 +17,8 @@ use crate::wire::Fragment;
 const MOST: usize = 64;
 /// How long fragments wait for the others (`ipfrag_time`), in ns.
 const TIME: u64 = 30_000_000_000;
-/// The longest payload of a packet.
+/// The longest packet of IPv4, and the longest payload of IPv6, in bytes.
 const LONGEST: usize = 65_535;
-
-/// A packet that was put together.
-#[derive(Debug)]
-pub(crate) struct Whole {
-    pub src: IpAddr,
-    pub dst: IpAddr,
-    pub protocol: u8,
-    pub hops: u8,
-    pub tos: u8,
-    pub payload: Vec<u8>,
-}
 
 #[derive(Debug)]
 struct Incomplete {
@@ -30,8 +26,9 @@ struct Incomplete {
     since: u64,
     hops: u8,
     tos: u8,
+    /// Room for the header, then the payload as far as it is there.
     data: Vec<u8>,
-    /// The ranges of `data` that are there, in order, without overlap.
+    /// The ranges of the payload that are there, in order, without overlap.
     ranges: Vec<(usize, usize)>,
     /// The length of the whole payload, once the last fragment is there.
     total: Option<usize>,
@@ -44,13 +41,17 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
-    /// Takes a fragment. Returns the packet if it is complete.
-    pub(crate) fn add(&mut self, now: u64, fragment: &Fragment<'_>) -> Option<Whole> {
+    /// Takes a fragment. Returns the packet, with a header that has neither options nor extensions, if it is complete.
+    pub(crate) fn add(&mut self, now: u64, fragment: &Fragment<'_>) -> Option<Vec<u8>> {
         self.all
             .retain(|packet| now.saturating_sub(packet.since) < TIME);
         let end = fragment.offset + fragment.data.len();
+        let (header, longest) = match fragment.src {
+            IpAddr::V4(_) => (Ipv4::LEN, LONGEST - Ipv4::LEN),
+            IpAddr::V6(_) => (Ipv6::LEN, LONGEST),
+        };
         let misaligned = fragment.more && !fragment.data.len().is_multiple_of(8);
-        if fragment.data.is_empty() || end > LONGEST || misaligned {
+        if fragment.data.is_empty() || end > longest || misaligned {
             return None;
         }
         let key = (fragment.src, fragment.dst, fragment.id, fragment.protocol);
@@ -65,26 +66,16 @@ impl Reassembly {
                     since: now,
                     hops: fragment.hops,
                     tos: fragment.tos,
-                    data: Vec::new(),
+                    data: vec![0; header],
                     ranges: Vec::new(),
                     total: None,
                 });
                 self.all.len() - 1
             }
         };
-        match self.all.get_mut(at)?.put(fragment, end) {
+        match self.all.get_mut(at)?.put(fragment, header, end) {
             Some(false) => None,
-            Some(true) => {
-                let packet = self.all.remove(at);
-                Some(Whole {
-                    src: fragment.src,
-                    dst: fragment.dst,
-                    protocol: fragment.protocol,
-                    hops: packet.hops,
-                    tos: packet.tos,
-                    payload: packet.data,
-                })
-            }
+            Some(true) => Some(self.all.remove(at).finish(header)),
             None => {
                 self.all.remove(at);
                 None
@@ -95,7 +86,7 @@ impl Reassembly {
 
 impl Incomplete {
     /// Returns whether the packet is complete, or nothing if the fragments contradict each other.
-    fn put(&mut self, fragment: &Fragment<'_>, end: usize) -> Option<bool> {
+    fn put(&mut self, fragment: &Fragment<'_>, header: usize, end: usize) -> Option<bool> {
         let start = fragment.offset;
         if !fragment.more && self.total.replace(end).is_some_and(|total| total != end) {
             return None;
@@ -113,26 +104,53 @@ impl Incomplete {
             return None;
         }
         self.ranges.insert(place, (start, end));
-        if self.data.len() < end {
-            self.data.resize(end, 0);
+        if self.data.len() < header + end {
+            self.data.resize(header + end, 0);
         }
         self.data
-            .get_mut(start..end)?
+            .get_mut(header + start..header + end)?
             .copy_from_slice(fragment.data);
         let Some(total) = self.total else {
             return Some(false);
         };
-        if self.data.len() > total {
+        if self.data.len() > header + total {
             return None;
         }
         let there: usize = self.ranges.iter().map(|range| range.1 - range.0).sum();
         Some(there == total)
+    }
+
+    /// The packet, with its header.
+    fn finish(self, header: usize) -> Vec<u8> {
+        let Self {
+            key: (src, dst, _, protocol),
+            hops,
+            tos,
+            mut data,
+            ..
+        } = self;
+        let length = data.len() - header;
+        let place = data.get_mut(..header).unwrap_or_default();
+        match (src, dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let (src, dst) = (src.octets(), dst.octets());
+                place.copy_from_slice(&ipv4(src, dst, protocol, hops, tos, 0, 0, length));
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let (src, dst) = (src.octets(), dst.octets());
+                place.copy_from_slice(&ipv6(src, dst, protocol, hops, tos, 0, length));
+            }
+            // No fragment has ends of both families.
+            _ => {}
+        }
+        data
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::{Input, read_whole};
     use std::net::Ipv4Addr;
 
     fn fragment(id: u32, offset: usize, more: bool, data: &[u8]) -> Fragment<'_> {
@@ -140,7 +158,7 @@ mod tests {
             src: Ipv4Addr::new(10, 0, 2, 15).into(),
             dst: Ipv4Addr::new(192, 0, 2, 1).into(),
             id,
-            protocol: 17,
+            protocol: 253,
             hops: 64,
             tos: 0,
             offset,
@@ -156,7 +174,12 @@ mod tests {
         assert!(all.add(0, &fragment(1, 8, true, b"middle..")).is_none());
         assert!(all.add(0, &fragment(1, 8, true, b"middle..")).is_none());
         let whole = all.add(0, &fragment(1, 0, true, b"start...")).unwrap();
-        assert_eq!(whole.payload, b"start...middle..end");
+        let Input::Packet(packet) = read_whole(&whole) else {
+            panic!("a packet");
+        };
+        assert_eq!((packet.protocol, packet.hops), (253, 64));
+        assert_eq!(packet.payload, b"start...middle..end");
+        assert_eq!(packet.whole, whole);
         assert!(all.all.is_empty());
     }
 

@@ -4,28 +4,24 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_packet::checksum::{checksum, transport_v4, transport_v6, verify, verify_v4, verify_v6};
-use weir_packet::header::ipv6::upper_layer;
+use weir_packet::checksum::{verify, verify_v4, verify_v6};
+use weir_packet::header::arp::{ARPOP_REPLY, ARPOP_REQUEST, arp};
+use weir_packet::header::ethernet::{ETH_P_ARP, ETH_P_IP, ETH_P_IPV6, ethernet};
+use weir_packet::header::icmp::{self, ICMP_ECHOREPLY, ICMPV6_ECHO_REPLY, QUOTE_V4, QUOTE_V6};
+use weir_packet::header::ipv4::{IP_DF, IP_MF, ipv4, whole_header};
+use weir_packet::header::ipv6::{FragmentMut, NEXTHDR_FRAGMENT, ipv6, upper_layer};
+use weir_packet::header::ndisc::{self, NA_OVERRIDE, NA_SOLICITED};
+use weir_packet::header::{Arp, Ethernet, Ipv4, Ipv6, ipv6 as header6, transport};
 
 /// Bytes of an Ethernet header.
-pub(crate) const ETHERNET: usize = 14;
-const IPV4: usize = 20;
-const IPV6: usize = 40;
-const ETH_P_IP: u16 = 0x0800;
-const ETH_P_ARP: u16 = 0x0806;
-const ETH_P_IPV6: u16 = 0x86dd;
+pub(crate) const ETHERNET: usize = Ethernet::LEN;
 /// Protocol numbers.
 pub(crate) const ICMP: u8 = 1;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 pub(crate) const ICMPV6: u8 = 58;
-const FRAGMENT: u8 = 44;
 /// The hop limit of the gateway's packets (`ip_default_ttl`).
 const HOPS: u8 = 64;
-/// The most bytes of a packet that an ICMP error returns, so that the error fits into the smallest MTU of IPv4 (RFC 1812,
-/// 4.3.2.3) and of IPv6 (RFC 4443, 2.4).
-const QUOTE_V4: usize = 576 - IPV4 - 8;
-const QUOTE_V6: usize = MTU_V6 - IPV6 - 8;
 /// The MTU that every path of IPv6 has (RFC 8200, 5).
 const MTU_V6: usize = 1280;
 /// The gateway's Ethernet address: locally administered, then `weir`.
@@ -89,94 +85,66 @@ pub(crate) enum Input<'a> {
     Malformed,
 }
 
-fn be16(bytes: &[u8], at: usize) -> u16 {
-    bytes
-        .get(at..at + 2)
-        .and_then(|b| b.try_into().ok())
-        .map_or(0, u16::from_be_bytes)
-}
-
-fn be32(bytes: &[u8], at: usize) -> u32 {
-    bytes
-        .get(at..at + 4)
-        .and_then(|b| b.try_into().ok())
-        .map_or(0, u32::from_be_bytes)
-}
-
-fn v4(bytes: &[u8], at: usize) -> Ipv4Addr {
-    be32(bytes, at).into()
-}
-
-fn v6(bytes: &[u8], at: usize) -> Ipv6Addr {
-    let bytes: [u8; 16] = bytes
-        .get(at..at + 16)
-        .and_then(|b| b.try_into().ok())
-        .unwrap_or_default();
-    bytes.into()
-}
-
 /// The Ethernet address of a frame's sender.
 pub(crate) fn sender(frame: &[u8]) -> Option<[u8; 6]> {
-    frame.get(6..12)?.try_into().ok()
+    Ethernet::new(frame).map(|header| header.src())
 }
 
 /// Reads a frame. `checked`: the checksum above IP need not be verified.
 pub(crate) fn read(frame: &[u8], checked: bool) -> Input<'_> {
-    let Some(packet) = frame.get(ETHERNET..) else {
+    let (Some(header), Some(packet)) = (Ethernet::new(frame), frame.get(ETHERNET..)) else {
         return Input::Malformed;
     };
-    match be16(frame, 12) {
-        ETH_P_ARP => arp(packet),
-        ETH_P_IP => ipv4(packet, checked).unwrap_or(Input::Malformed),
-        ETH_P_IPV6 => ipv6(packet, checked).unwrap_or(Input::Malformed),
+    match header.ethertype() {
+        ETH_P_ARP => read_arp(packet),
+        ETH_P_IP => read_v4(packet, checked).unwrap_or(Input::Malformed),
+        ETH_P_IPV6 => read_v6(packet, checked).unwrap_or(Input::Malformed),
         _ => Input::Other,
     }
 }
 
-fn arp(packet: &[u8]) -> Input<'_> {
-    let Some(packet) = packet.get(..28) else {
-        return Input::Malformed;
+/// Reads a packet that was put together.
+pub(crate) fn read_whole(packet: &[u8]) -> Input<'_> {
+    let read = match packet.first().map(|first| first >> 4) {
+        Some(4) => read_v4(packet, false),
+        _ => read_v6(packet, false),
     };
-    // Ethernet and IPv4, a request.
-    if packet[..8] != [0, 1, 8, 0, 6, 4, 0, 1] {
-        return Input::Other;
-    }
-    let mut mac = [0; 6];
-    mac.copy_from_slice(&packet[8..14]);
-    Input::Arp {
-        target: v4(packet, 24),
-        sender: v4(packet, 14),
-        mac,
+    read.unwrap_or(Input::Malformed)
+}
+
+fn read_arp(packet: &[u8]) -> Input<'_> {
+    match Arp::new(packet) {
+        None => Input::Malformed,
+        Some(arp) if arp.is_ethernet_ipv4() && arp.op() == ARPOP_REQUEST => Input::Arp {
+            target: arp.tip().into(),
+            sender: arp.sip().into(),
+            mac: arp.sha(),
+        },
+        Some(_) => Input::Other,
     }
 }
 
-fn ipv4(packet: &[u8], checked: bool) -> Option<Input<'_>> {
-    let first = *packet.first()?;
-    let header = usize::from(first & 15) * 4;
-    let length = usize::from(be16(packet, 2));
-    if first >> 4 != 4 || header < IPV4 || length < header || !verify(packet.get(..header)?) {
-        return None;
-    }
-    let whole = packet.get(..length)?;
-    let payload = &whole[header..];
-    let (src, dst, protocol, hops, tos) =
-        (v4(whole, 12), v4(whole, 16), whole[9], whole[8], whole[1]);
-    let place = be16(whole, 6);
-    if place & 0x3fff != 0 {
+fn read_v4(packet: &[u8], checked: bool) -> Option<Input<'_>> {
+    let header = whole_header(packet).filter(|header| verify(header))?;
+    let ip = Ipv4::new(header)?;
+    let whole = packet.get(..ip.total_len().into())?;
+    let payload = whole.get(header.len()..)?;
+    let (src, dst, protocol) = (ip.src(), ip.dst(), ip.protocol());
+    if ip.is_fragment() {
         return Some(Input::Fragment(Fragment {
             src: src.into(),
             dst: dst.into(),
-            id: be16(whole, 4).into(),
+            id: ip.id().into(),
             protocol,
-            hops,
-            tos,
-            offset: usize::from(place & 0x1fff) * 8,
-            more: place & 0x2000 != 0,
+            hops: ip.ttl(),
+            tos: ip.tos(),
+            offset: ip.fragment_offset(),
+            more: ip.more_fragments(),
             data: payload,
         }));
     }
     let right = match protocol {
-        TCP | UDP => checked || verify_v4(src.octets(), dst.octets(), protocol, payload),
+        TCP | UDP => checked || verify_v4(src, dst, protocol, payload),
         ICMP => verify(payload),
         _ => true,
     };
@@ -184,78 +152,50 @@ fn ipv4(packet: &[u8], checked: bool) -> Option<Input<'_>> {
         src: src.into(),
         dst: dst.into(),
         protocol,
-        hops,
-        tos,
+        hops: ip.ttl(),
+        tos: ip.tos(),
         payload,
         whole,
     }))
 }
 
-fn ipv6(packet: &[u8], checked: bool) -> Option<Input<'_>> {
-    let header = packet.get(..IPV6)?;
-    let length = IPV6 + usize::from(be16(header, 4));
-    if header[0] >> 4 != 6 {
-        return None;
-    }
-    let whole = packet.get(..length)?;
+fn read_v6(packet: &[u8], checked: bool) -> Option<Input<'_>> {
+    let ip = Ipv6::new(packet).filter(|ip| ip.version() == 6)?;
+    let whole = packet.get(..Ipv6::LEN + usize::from(ip.payload_len()))?;
     let upper = upper_layer(whole)?;
-    let (src, dst, hops) = (v6(header, 8), v6(header, 24), header[7]);
-    let tos = (be16(header, 0) >> 4) as u8;
+    let (src, dst) = (ip.src(), ip.dst());
     if let Some(at) = upper.fragment {
-        let fragment = whole.get(at..at + 8)?;
-        let place = be16(fragment, 2);
+        let rest = whole.get(at..)?;
+        let fragment = header6::Fragment::new(rest)?;
         return Some(Input::Fragment(Fragment {
             src: src.into(),
             dst: dst.into(),
-            id: be32(fragment, 4),
+            id: fragment.id(),
             // Headers behind the fragment header are not served.
-            protocol: fragment[0],
-            hops,
-            tos,
-            offset: usize::from(place & 0xfff8),
-            more: place & 1 != 0,
-            data: whole.get(at + 8..)?,
+            protocol: fragment.next_header(),
+            hops: ip.hop_limit(),
+            tos: ip.traffic_class(),
+            offset: fragment.offset(),
+            more: fragment.more(),
+            data: rest.get(header6::Fragment::LEN..)?,
         }));
     }
     let payload = whole.get(upper.offset..)?;
     let protocol = upper.protocol;
     let right = match protocol {
-        TCP | UDP => checked || verify_v6(src.octets(), dst.octets(), protocol, payload),
-        ICMPV6 => verify_v6(src.octets(), dst.octets(), protocol, payload),
+        TCP | UDP => checked || verify_v6(src, dst, protocol, payload),
+        ICMPV6 => verify_v6(src, dst, protocol, payload),
         _ => true,
     };
     right.then_some(Input::Packet(Packet {
         src: src.into(),
         dst: dst.into(),
         protocol,
-        hops,
-        tos,
+        hops: ip.hop_limit(),
+        tos: ip.traffic_class(),
         payload,
         whole,
     }))
-}
-
-/// Returns whether the checksum of a reassembled packet is right.
-pub(crate) fn verify_upper(src: IpAddr, dst: IpAddr, protocol: u8, payload: &[u8]) -> bool {
-    match (src, dst, protocol) {
-        (IpAddr::V4(src), IpAddr::V4(dst), TCP | UDP) => {
-            verify_v4(src.octets(), dst.octets(), protocol, payload)
-        }
-        (IpAddr::V4(_), IpAddr::V4(_), ICMP) => verify(payload),
-        (IpAddr::V6(src), IpAddr::V6(dst), TCP | UDP | ICMPV6) => {
-            verify_v6(src.octets(), dst.octets(), protocol, payload)
-        }
-        _ => true,
-    }
-}
-
-/// Where the checksum of a protocol is in its header.
-fn check_offset(protocol: u8) -> usize {
-    match protocol {
-        TCP => 16,
-        UDP => 6,
-        _ => 2,
-    }
 }
 
 /// Reasons of ICMP errors.
@@ -296,8 +236,8 @@ impl Unreachable {
 /// Frames on their way to the namespace.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    pub frames: VecDeque<Frame>,
-    pub bytes: usize,
+    frames: VecDeque<Frame>,
+    bytes: usize,
     /// Buffers of frames that have gone.
     spare: Vec<Vec<u8>>,
     /// The Ethernet address of the namespace's device.
@@ -342,13 +282,8 @@ impl Outbox {
         }
     }
 
-    /// Returns whether a frame would be lost.
-    pub(crate) fn is_full(&self) -> bool {
-        self.bytes >= LIMIT
-    }
-
     fn push(&mut self, data: Vec<u8>, segment: u16) {
-        if self.is_full() {
+        if self.bytes >= LIMIT {
             self.lost += 1;
             return self.recycle(data);
         }
@@ -362,20 +297,14 @@ impl Outbox {
 
     fn start(&mut self, to: [u8; 6], ethertype: u16) -> Vec<u8> {
         let mut data = self.spare.pop().unwrap_or_default();
-        data.extend(to);
-        data.extend(MAC);
-        data.extend(ethertype.to_be_bytes());
+        data.extend(ethernet(to, MAC, ethertype));
         data
     }
 
     /// Answers a request for an Ethernet address.
     pub(crate) fn arp_reply(&mut self, target: Ipv4Addr, sender: Ipv4Addr, mac: [u8; 6]) {
         let mut data = self.start(mac, ETH_P_ARP);
-        data.extend([0, 1, 8, 0, 6, 4, 0, 2]);
-        data.extend(MAC);
-        data.extend(target.octets());
-        data.extend(mac);
-        data.extend(sender.octets());
+        data.extend(arp(ARPOP_REPLY, MAC, target.octets(), mac, sender.octets()));
         self.push(data, 0);
     }
 
@@ -401,87 +330,78 @@ impl Outbox {
         hops: u8,
         fill: impl FnOnce(&mut Vec<u8>),
     ) {
-        let mac = self.mac;
-        let (mut data, header) = match (src, dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                let mut data = self.start(mac, ETH_P_IP);
-                // A datagram may be fragmented on its way; a segment of TCP may not.
-                let flags = if protocol == TCP { 0x40 } else { 0 };
-                data.extend([0x45, 0, 0, 0, 0, 0, flags, 0, hops, protocol, 0, 0]);
-                data.extend(src.octets());
-                data.extend(dst.octets());
-                (data, IPV4)
-            }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                let mut data = self.start(mac, ETH_P_IPV6);
-                data.extend([0x60, 0, 0, 0, 0, 0, protocol, hops]);
-                data.extend(src.octets());
-                data.extend(dst.octets());
-                (data, IPV6)
-            }
-            _ => return,
+        let (ethertype, header) = match src {
+            IpAddr::V4(_) => (ETH_P_IP, Ipv4::LEN),
+            IpAddr::V6(_) => (ETH_P_IPV6, Ipv6::LEN),
         };
+        let mut data = self.start(self.mac, ethertype);
+        // The length of what follows is not known yet.
+        data.resize(ETHERNET + header, 0);
         fill(&mut data);
-        let payload = ETHERNET + header;
-        let length = data.len() - payload;
-        if length + header > usize::from(u16::MAX) {
+        let (head, upper) = data.split_at_mut(ETHERNET + header);
+        let length = upper.len();
+        if header + length > usize::from(u16::MAX) {
             self.lost += 1;
             return self.recycle(data);
         }
-        let upper = &data[payload..];
-        let check = match (src, dst) {
-            (IpAddr::V4(_), IpAddr::V4(_)) if protocol == ICMP => checksum(upper),
+        match (src, dst) {
+            (IpAddr::V4(_), IpAddr::V4(_)) if protocol == ICMP => icmp::fill_check_v4(upper),
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                transport_v4(src.octets(), dst.octets(), protocol, upper)
+                transport::fill_check_v4(src.octets(), dst.octets(), protocol, upper)
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                transport_v6(src.octets(), dst.octets(), protocol, upper)
+                transport::fill_check_v6(src.octets(), dst.octets(), protocol, upper)
             }
-            _ => 0,
+            _ => return,
         };
-        let at = payload + check_offset(protocol);
-        if let Some(place) = data.get_mut(at..at + 2) {
-            place.copy_from_slice(&check.to_be_bytes());
-        }
         // A router on the way could not fragment a datagram of IPv6, so it leaves in pieces that pass everywhere.
-        let most = match header {
-            IPV6 if protocol != TCP => self.mtu.min(MTU_V6),
+        let most = match src {
+            IpAddr::V6(_) if protocol != TCP => self.mtu.min(MTU_V6),
             _ => self.mtu,
         };
-        if segment == 0 && length + header > most {
-            self.fragments(&data, header, protocol, most);
+        if segment == 0 && header + length > most {
+            self.fragments(src, dst, protocol, upper, most);
             return self.recycle(data);
         }
-        finish(&mut data, header);
+        // A datagram may be fragmented on its way; a segment of TCP may not.
+        let place = if protocol == TCP { IP_DF } else { 0 };
+        let ip = head.get_mut(ETHERNET..).unwrap_or_default();
+        put_ip(ip, (src, dst), protocol, hops, 0, place, length);
         self.push(data, segment);
     }
 
-    /// Sends the fragments of a packet (RFC 791, 3.2; RFC 8200, 4.5).
-    fn fragments(&mut self, whole: &[u8], header: usize, protocol: u8, mtu: usize) {
-        let (head, payload) = whole.split_at(ETHERNET + header);
-        let is_v6 = header == IPV6;
-        let extra = if is_v6 { 8 } else { 0 };
+    /// Sends the fragments of a packet, of which `payload` is what follows the IP header (RFC 791, 3.2; RFC 8200, 4.5).
+    fn fragments(&mut self, src: IpAddr, dst: IpAddr, protocol: u8, payload: &[u8], mtu: usize) {
+        let (ethertype, header, extra, next) = match src {
+            IpAddr::V4(_) => (ETH_P_IP, Ipv4::LEN, 0, protocol),
+            IpAddr::V6(_) => {
+                let extra = header6::Fragment::LEN;
+                (ETH_P_IPV6, Ipv6::LEN, extra, NEXTHDR_FRAGMENT)
+            }
+        };
         let room = (mtu - header - extra) & !7;
         let id = self.id;
         self.id = self.id.wrapping_add(1).max(1);
         for (number, part) in payload.chunks(room).enumerate() {
             let offset = number * room;
             let more = offset + part.len() < payload.len();
-            let mut data = self.spare.pop().unwrap_or_default();
-            data.extend(head);
-            if is_v6 {
-                data[ETHERNET + 6] = FRAGMENT;
-                let place = offset as u16 | u16::from(more);
-                data.extend([protocol, 0]);
-                data.extend(place.to_be_bytes());
-                data.extend(id.to_be_bytes());
-            } else {
-                let place = (offset / 8) as u16 | if more { 0x2000 } else { 0 };
-                data[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&(id as u16).to_be_bytes());
-                data[ETHERNET + 6..ETHERNET + 8].copy_from_slice(&place.to_be_bytes());
+            let mut data = self.start(self.mac, ethertype);
+            data.resize(ETHERNET + header + extra, 0);
+            let (ip, rest) = data
+                .get_mut(ETHERNET..)
+                .unwrap_or_default()
+                .split_at_mut(header);
+            let place = (offset / 8) as u16 | if more { IP_MF } else { 0 };
+            let length = extra + part.len();
+            put_ip(ip, (src, dst), next, HOPS, id as u16, place, length);
+            // There is one in IPv6 only.
+            if let Some(mut header) = FragmentMut::new(rest) {
+                header
+                    .set_next_header(protocol)
+                    .set_frag_off(offset as u16 | u16::from(more))
+                    .set_id(id);
             }
             data.extend(part);
-            finish(&mut data, header);
             self.push(data, 0);
         }
     }
@@ -494,14 +414,13 @@ impl Outbox {
         reason: Unreachable,
         whole: &[u8],
     ) {
-        let (protocol, kind, most) = match from {
+        let (protocol, [kind, code], most) = match from {
             IpAddr::V4(_) => (ICMP, reason.v4(), QUOTE_V4),
             IpAddr::V6(_) => (ICMPV6, reason.v6(), QUOTE_V6),
         };
         let quote = whole.get(..most).unwrap_or(whole);
         self.packet(from, to, protocol, 0, |data| {
-            data.extend(kind);
-            data.extend([0; 6]);
+            data.extend(icmp::icmp(kind, code, 0));
             data.extend(quote);
         });
     }
@@ -509,8 +428,8 @@ impl Outbox {
     /// Answers an echo request with its own identifier, sequence number and data (`rest`).
     pub(crate) fn echo_reply(&mut self, from: IpAddr, to: IpAddr, rest: &[u8]) {
         let (protocol, kind) = match from {
-            IpAddr::V4(_) => (ICMP, 0),
-            IpAddr::V6(_) => (ICMPV6, 129),
+            IpAddr::V4(_) => (ICMP, ICMP_ECHOREPLY),
+            IpAddr::V6(_) => (ICMPV6, ICMPV6_ECHO_REPLY),
         };
         self.packet(from, to, protocol, 0, |data| {
             data.extend([kind, 0, 0, 0]);
@@ -521,35 +440,38 @@ impl Outbox {
     /// Answers a neighbour solicitation (RFC 4861, 4.4): solicited, override, with the target's link-layer address. Only
     /// the highest hop limit is valid.
     pub(crate) fn advertisement(&mut self, target: Ipv6Addr, to: Ipv6Addr) {
+        let (source, flags) = (target.octets(), NA_SOLICITED | NA_OVERRIDE);
+        let message = ndisc::advertisement(source, to.octets(), flags, source, Some(MAC));
         self.packet_with_hops(target.into(), to.into(), ICMPV6, 0, 255, |data| {
-            data.extend([136, 0, 0, 0, 0x60, 0, 0, 0]);
-            data.extend(target.octets());
-            data.extend([2, 1]);
-            data.extend(MAC);
+            data.extend_from_slice(&message);
         });
     }
 }
 
-/// Writes the packet that was reassembled, for an ICMP error.
-pub(crate) fn rebuild(src: IpAddr, dst: IpAddr, protocol: u8, payload: &[u8]) -> Vec<u8> {
-    let mut out = Outbox::new(MAC, u32::from(u16::MAX));
-    out.packet(src, dst, protocol, 0, |data| data.extend(payload));
-    out.pop().map_or_else(Vec::new, |frame| {
-        frame.data.get(ETHERNET..).unwrap_or_default().to_vec()
-    })
-}
-
-/// Writes the length and the checksum of an IP header.
-fn finish(data: &mut [u8], header: usize) {
-    let length = data.len() - ETHERNET;
-    let ip = &mut data[ETHERNET..];
-    if header == IPV6 {
-        ip[4..6].copy_from_slice(&((length - IPV6) as u16).to_be_bytes());
-        return;
+/// Writes the header of a packet between `ends` with `length` bytes behind it. `id` and `place`, the flags and the offset of
+/// a fragment, are those of IPv4.
+fn put_ip(
+    out: &mut [u8],
+    ends: (IpAddr, IpAddr),
+    protocol: u8,
+    hops: u8,
+    id: u16,
+    place: u16,
+    length: usize,
+) {
+    match ends {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let (src, dst) = (src.octets(), dst.octets());
+            let header = ipv4(src, dst, protocol, hops, 0, id, place, length);
+            out.copy_from_slice(&header);
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let header = ipv6(src.octets(), dst.octets(), protocol, hops, 0, 0, length);
+            out.copy_from_slice(&header);
+        }
+        // No packet has ends of both families.
+        _ => {}
     }
-    ip[2..4].copy_from_slice(&(length as u16).to_be_bytes());
-    let check = checksum(&ip[..IPV4]);
-    ip[10..12].copy_from_slice(&check.to_be_bytes());
 }
 
 #[cfg(test)]
