@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use weir_gateway::Config;
 use weir_gateway::port::Link;
 use weir_intercept::Backend;
-use weir_netlink::{Error, IfAddrMsg, IfInfoMsg, RtMsg, Writer, ifa, ifla, nlm, rta, rtm};
+use weir_netlink::{Error, IfAddrMsg, IfInfoMsg, RtMsg, Writer, af, ifa, ifla, nlm, rta, rtm};
 use weir_stack::Stack;
 
 use super::{Engine, from_stack};
@@ -22,13 +22,6 @@ use crate::cli::Gateway;
 pub struct State {
     link: OnceLock<Arc<Link>>,
 }
-
-const AF_INET: u8 = libc::AF_INET as u8;
-const AF_INET6: u8 = libc::AF_INET6 as u8;
-/// `RTPROT_BOOT`, `RTN_UNICAST`, `RT_TABLE_MAIN`.
-const BOOT: u8 = 3;
-const UNICAST: u8 = 1;
-const MAIN: u8 = 254;
 
 impl State {
     /// Ends the gateway's connections.
@@ -125,8 +118,8 @@ impl Engine {
                 index,
                 ..IfAddrMsg::default()
             });
-            put(out, ifa::LOCAL, address);
-            put(out, ifa::ADDRESS, address);
+            out.put_ip(ifa::LOCAL, address);
+            out.put_ip(ifa::ADDRESS, address);
             if address.is_ipv6() {
                 out.put_u32(ifa::FLAGS, ifa::f::NODAD);
             }
@@ -138,12 +131,12 @@ impl Engine {
         self.ask(rtm::NEWROUTE, nlm::F_CREATE | nlm::F_EXCL, |out| {
             out.fixed(&RtMsg {
                 family: family(gateway),
-                table: MAIN,
-                protocol: BOOT,
-                ty: UNICAST,
+                table: rta::table::MAIN as u8,
+                protocol: rta::prot::BOOT,
+                ty: rta::rtn::UNICAST,
                 ..RtMsg::default()
             });
-            put(out, rta::GATEWAY, gateway);
+            out.put_ip(rta::GATEWAY, gateway);
             out.put_u32(rta::OIF, index);
         })
     }
@@ -182,14 +175,7 @@ fn more_descriptors() {
 
 fn family(address: IpAddr) -> u8 {
     match address {
-        IpAddr::V4(_) => AF_INET,
-        IpAddr::V6(_) => AF_INET6,
-    }
-}
-
-fn put(out: &mut Writer, ty: u16, address: IpAddr) {
-    match address {
-        IpAddr::V4(ip) => out.put_ipv4(ty, ip),
-        IpAddr::V6(ip) => out.put_ipv6(ty, ip),
+        IpAddr::V4(_) => af::INET,
+        IpAddr::V6(_) => af::INET6,
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Connections in one namespace of a stack without programs: opened, idle, closed.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use weir_netlink::ifla::iff;
 use weir_netlink::{IfInfoMsg, rtm};
+use weir_socket::address::{self, Address};
 use weir_socket::{Message, Ready, Socket, User};
 use weir_stack::cpu::Cx;
 use weir_stack::{Config, Cpu, Stack};
@@ -15,8 +17,6 @@ use crate::bench::client::Client;
 /// The connections to one port: fewer than there are ephemeral ports.
 const EACH: u32 = 20_000;
 const FIRST_PORT: u16 = 5000;
-const AF_INET: i32 = 2;
-const SOCK_STREAM: i32 = 1;
 /// The stack's time after which TIME_WAIT is over, in ns.
 const LATER: u64 = 120_000_000_000;
 
@@ -31,13 +31,9 @@ impl User for Nobody {
     fn wake(&self, _: &mut Cx<'_>, _: Ready) {}
 }
 
-/// The bytes of the `sockaddr_in` of a port of loopback.
-fn at(port: u16) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..2].copy_from_slice(&(AF_INET as u16).to_ne_bytes());
-    bytes[2..4].copy_from_slice(&port.to_be_bytes());
-    bytes[4..8].copy_from_slice(&[127, 0, 0, 1]);
-    bytes
+/// The bytes of the address of a port of loopback.
+fn at(port: u16) -> address::Bytes {
+    address::write(false, &Address::new(Ipv4Addr::LOCALHOST.into(), port))
 }
 
 /// Opens `count` connections over loopback, leaves them idle, and closes them. Returns the memory of an end in bytes,
@@ -60,7 +56,8 @@ pub fn here(count: u32) -> Result<Vec<f64>, String> {
     let nobody: Arc<dyn User> = Arc::new(Nobody);
     let failed = |what: &str, errno: i32| format!("{what}: errno {errno}");
     let open = |cpu: &mut Cpu| {
-        let opened = cpu.with(|cx| Socket::open(cx, &ns, AF_INET, SOCK_STREAM, 0, nobody.clone()));
+        let opened = cpu
+            .with(|cx| Socket::open(cx, &ns, libc::AF_INET, libc::SOCK_STREAM, 0, nobody.clone()));
         opened.map_err(|errno| failed("socket", errno))
     };
     let ports: Vec<u16> = (0..count.div_ceil(EACH))
@@ -70,7 +67,7 @@ pub fn here(count: u32) -> Result<Vec<f64>, String> {
     for &port in &ports {
         let listener = open(&mut cpu)?;
         let bound = cpu.with(|cx| {
-            listener.bind(cx, &at(port))?;
+            listener.bind(cx, at(port).get())?;
             listener.listen(cx, 16)
         });
         bound.map_err(|errno| failed("listen", errno))?;
@@ -82,7 +79,7 @@ pub fn here(count: u32) -> Result<Vec<f64>, String> {
     for number in 0..count {
         let place = (number / EACH) as usize;
         let client = open(&mut cpu)?;
-        match cpu.with(|cx| client.connect(cx, &at(ports[place]))) {
+        match cpu.with(|cx| client.connect(cx, at(ports[place]).get())) {
             Ok(()) | Err(libc::EINPROGRESS) => {}
             Err(errno) => return Err(failed("connect", errno)),
         }
