@@ -32,8 +32,8 @@ use crate::wire::{self, Frame, ICMP, ICMPV6, Input, Outbox, Packet, TCP, UDP, Un
 const EVENTS: usize = 128;
 /// The token of the descriptor that wakes the gateway.
 const WAKE: u64 = u64::MAX;
-/// Bytes that are taken at once from a socket of the host: more than the longest datagram.
-const SCRATCH: usize = 256 << 10;
+/// Bytes that are taken at once from a flow's socket of the host: more than the longest datagram.
+const SCRATCH: usize = 64 << 10;
 /// What the buffers of all connections may grow to, in bytes, before new connections get the smallest.
 const MEMORY: usize = 512 << 20;
 /// What the buffers of a connection may grow to in each direction, in bytes: the largest that is at most a 32nd of what is
@@ -370,7 +370,6 @@ impl Gateway {
             self.config.mtu,
             isn,
         ));
-        self.committed += tcp.memory;
         let id = self.flows.reserve();
         let events = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
@@ -381,19 +380,19 @@ impl Gateway {
             .socket()
             .map(|socket| epoll::add(&self.epoll, socket, data, events));
         if !matches!(watched, Some(Ok(()))) {
-            self.committed -= tcp.memory;
             return add(&self.counters.overflow, 1);
         }
         if connected {
             let (mut cx, _) = self.cx(now);
             tcp.connected(&mut cx);
         }
+        self.committed += tcp.memory();
         self.flows.insert(Flow::Tcp(tcp));
         self.count();
     }
 
     fn remove(&mut self, id: u32, tcp: Box<Tcp>) {
-        self.committed = self.committed.saturating_sub(tcp.memory);
+        self.committed -= tcp.memory();
         self.flows.remove(id);
         self.count();
     }
@@ -562,18 +561,15 @@ impl Gateway {
                     }
                     None => continue,
                 };
-                let memory = tcp.memory;
+                let memory = tcp.memory();
                 let (mut cx, flows) = self.cx(now);
                 match tcp.pump(&mut cx) {
                     Next::Keep => {
-                        self.committed = (self.committed + tcp.memory).saturating_sub(memory);
-                        self.flows.put(id, Flow::Tcp(tcp));
+                        let left = tcp.memory();
+                        flows.put(id, Flow::Tcp(tcp));
+                        self.committed -= memory - left;
                     }
-                    Next::Remove | Next::Replace => {
-                        let _ = flows;
-                        tcp.memory = memory;
-                        self.remove(id, tcp);
-                    }
+                    Next::Remove | Next::Replace => self.remove(id, tcp),
                 }
             }
         }

@@ -20,7 +20,8 @@ use weir_tcp::header::{ACK, RST, SYN};
 use weir_tcp::request::{Due, Verdict};
 use weir_tcp::time_wait::Outcome;
 use weir_tcp::{
-    Answer, Config, Connection, Header, Path, Request, Segment, Settings, State, TimeWait, error,
+    Answer, Config, Connection, Header, Part, Path, Request, Segment, Settings, State, TimeWait,
+    error,
 };
 
 use crate::context::{Cx, Key};
@@ -32,6 +33,11 @@ use crate::wire::{Outbox, Packet, TCP, Unreachable};
 const QUOTE: usize = 128;
 /// Time after which an idle peer inside is probed, in ns.
 const KEEP_IDLE: u64 = 600_000_000_000;
+
+/// Bytes that are taken from the host at first, and at once if there are many: the send buffer grows for them before it is
+/// known how many come.
+const FIRST: usize = 16 << 10;
+const AT_ONCE: usize = 256 << 10;
 
 /// How far a connection is.
 #[derive(Debug)]
@@ -63,8 +69,6 @@ pub(crate) struct Tcp {
     socket: Option<OwnedFd>,
     stage: Stage,
     config: Arc<Config>,
-    /// What the buffers may grow to, in bytes.
-    pub memory: usize,
     mtu: u32,
     isn: u32,
     /// What the events of the host's socket have said, and its calls have not denied.
@@ -134,7 +138,6 @@ impl Tcp {
                 syn: *syn,
                 quote: packet.whole.get(..QUOTE).unwrap_or(packet.whole).into(),
             },
-            memory: (config.rmem[2] + config.wmem[2]) as usize,
             config,
             mtu,
             isn,
@@ -150,6 +153,14 @@ impl Tcp {
         match self.key.src {
             std::net::SocketAddr::V4(_) => Path::ipv4(self.mtu),
             std::net::SocketAddr::V6(_) => Path::ipv6(self.mtu),
+        }
+    }
+
+    /// What the buffers may grow to, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        match self.stage {
+            Stage::Waiting(_) => 0,
+            _ => (self.config.rmem[2] + self.config.wmem[2]) as usize,
         }
     }
 
@@ -375,7 +386,6 @@ impl Tcp {
                     Some(wait) => {
                         self.stage = Stage::Waiting(wait);
                         self.socket = None;
-                        self.memory = 0;
                         Next::Keep
                     }
                     None => Next::Remove,
@@ -417,9 +427,6 @@ fn to_host(cx: &Cx<'_>, connection: &mut Connection, socket: &OwnedFd, writable:
                 connection.consume(cx.now, count);
                 // A short write has filled the host's buffer; its event says when there is room.
                 *writable = count == whole;
-                if count < whole && count == 0 {
-                    return;
-                }
             }
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => *writable = false,
@@ -431,44 +438,44 @@ fn to_host(cx: &Cx<'_>, connection: &mut Connection, socket: &OwnedFd, writable:
     }
 }
 
-/// Passes what the host has received to the namespace. Returns whether the end of data has come.
+/// Passes what the host has received to the namespace, straight into the send buffer. Returns whether the end of data has
+/// come.
 fn from_host(
-    cx: &mut Cx<'_>,
+    cx: &Cx<'_>,
     connection: &mut Connection,
     socket: &OwnedFd,
     readable: &mut bool,
 ) -> bool {
+    let mut want = FIRST;
     while *readable && connection.may_send() && connection.is_writable() {
-        let room = connection.send_room().min(cx.scratch.len());
-        let Some(buffer) = cx
-            .scratch
-            .get_mut(..room)
-            .filter(|buffer| !buffer.is_empty())
-        else {
-            return false;
+        let mut got = None;
+        let receive = &mut |[first, second]: [&mut [u8]; 2]| {
+            let mut parts = [IoSliceMut::new(first), IoSliceMut::new(second)];
+            let mut control = RecvAncillaryBuffer::default();
+            let message = recvmsg(socket, &mut parts, &mut control, RecvFlags::DONTWAIT);
+            let message = message.map(|message| message.bytes);
+            *got.insert(message).as_ref().unwrap_or(&0)
         };
-        let mut parts = [IoSliceMut::new(buffer)];
-        match recvmsg(
-            socket,
-            &mut parts,
-            &mut RecvAncillaryBuffer::default(),
-            RecvFlags::DONTWAIT,
-        ) {
-            Ok(message) if message.bytes == 0 => {
+        connection.send_with(cx.now, want, Part::default(), receive);
+        match got {
+            Some(Ok(0)) => {
                 connection.shutdown_send();
                 return true;
             }
-            Ok(message) => {
-                add(&cx.counters.tcp_bytes_in, message.bytes as u64);
-                let data = cx.scratch.get(..message.bytes).unwrap_or_default();
-                connection.send(cx.now, data);
+            Some(Ok(count)) => {
+                add(&cx.counters.tcp_bytes_in, count as u64);
+                if count == want {
+                    want = (want * 4).min(AT_ONCE);
+                }
             }
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => *readable = false,
-            Err(_) => {
+            Some(Err(Errno::INTR)) => {}
+            Some(Err(Errno::AGAIN)) => *readable = false,
+            Some(Err(_)) => {
                 connection.abort(error::ECONNRESET);
                 return false;
             }
+            // There is no room.
+            None => return false,
         }
     }
     false
