@@ -94,17 +94,6 @@ fn error(cx: &mut Cx<'_>, report: &Report<'_>) -> bool {
     }
 }
 
-/// Returns what fills the room of a socket's buffer with data.
-fn copy_from(data: &[u8]) -> impl FnMut([&mut [u8]; 2]) -> usize {
-    move |[first, second]| {
-        let (start, rest) = data.split_at(data.len().min(first.len()));
-        first[..start.len()].copy_from_slice(start);
-        let rest = &rest[..rest.len().min(second.len())];
-        second[..rest.len()].copy_from_slice(rest);
-        start.len() + rest.len()
-    }
-}
-
 /// Returns the open sockets of a namespace in the order in which they were opened.
 pub fn all(ns: &Namespace) -> Vec<Arc<Socket>> {
     ports::tables(ns).all()

@@ -4,6 +4,17 @@
 /// The smallest ring, in bytes.
 const SMALLEST: usize = 2048;
 
+/// Returns what fills the room of a send buffer ([`Connection::send_with`](crate::Connection::send_with)) with data.
+pub fn copy_from(data: &[u8]) -> impl FnMut([&mut [u8]; 2]) -> usize {
+    move |[first, second]| {
+        let (start, rest) = data.split_at(data.len().min(first.len()));
+        first[..start.len()].copy_from_slice(start);
+        let rest = &rest[..rest.len().min(second.len())];
+        second[..rest.len()].copy_from_slice(rest);
+        start.len() + rest.len()
+    }
+}
+
 /// A ring of bytes. Beyond the bytes that count (`len`) it may contain bytes that arrived early (`high`).
 #[derive(Debug, Default, Clone)]
 pub struct Ring {
@@ -31,12 +42,6 @@ impl Ring {
     /// Returns the memory that the ring holds, in bytes.
     pub fn capacity(&self) -> usize {
         self.data.len()
-    }
-
-    /// Appends bytes. The ring has no early bytes.
-    pub fn push(&mut self, bytes: &[u8]) {
-        self.write(self.len, bytes);
-        self.advance(bytes.len() as u32);
     }
 
     /// Writes bytes at an offset from the head, without counting them.
@@ -148,6 +153,12 @@ mod tests {
         ring.slices(0, ring.len()).concat()
     }
 
+    fn push(ring: &mut Ring, bytes: &[u8]) {
+        let count = copy_from(bytes)(ring.space(bytes.len() as u32));
+        assert_eq!(count, bytes.len());
+        ring.advance(count as u32);
+    }
+
     #[test]
     fn bytes_come_out_in_order_across_the_end() {
         let mut ring = Ring::default();
@@ -160,7 +171,7 @@ mod tests {
                     next
                 })
                 .collect();
-            ring.push(&bytes);
+            push(&mut ring, &bytes);
             expected.extend(bytes);
             let take = (round * 13 % 1000).min(expected.len());
             ring.consume(take as u32);
@@ -173,7 +184,7 @@ mod tests {
     fn space_is_behind_the_bytes_that_count() {
         let mut ring = Ring::default();
         assert_eq!(ring.space(0), [&mut [][..], &mut []]);
-        ring.push(&[1; SMALLEST - 2]);
+        push(&mut ring, &[1; SMALLEST - 2]);
         ring.consume(SMALLEST as u32 - 5);
         let [tail, start] = ring.space(5);
         assert_eq!((tail.len(), start.len()), (2, 3));
@@ -188,7 +199,7 @@ mod tests {
     #[test]
     fn early_bytes_wait_for_the_gap() {
         let mut ring = Ring::default();
-        ring.push(b"ab");
+        push(&mut ring, b"ab");
         ring.write(4, b"ef");
         assert_eq!(all(&ring), b"ab");
         ring.consume(2);

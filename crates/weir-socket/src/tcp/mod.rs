@@ -26,6 +26,7 @@ use std::sync::{Arc, OnceLock};
 
 use weir_inet::mib::{Count, Tcp as Mib};
 use weir_netlink::errno;
+use weir_tcp::buffer::copy_from;
 use weir_tcp::listener::Listener;
 use weir_tcp::{Connection, Opening, Part, Settings, State};
 
@@ -497,7 +498,7 @@ impl Tcp {
         data: &[u8],
         flags: i32,
     ) -> Result<usize, i32> {
-        self.write(socket, cx, data.len(), flags, &mut crate::copy_from(data))
+        self.write(socket, cx, data.len(), flags, &mut copy_from(data))
     }
 
     /// Queues `want` bytes of data, which `fill` writes. `flags` are those of `send`.

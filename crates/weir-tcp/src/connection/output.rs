@@ -2,6 +2,7 @@
 //! Sending (`tcp_write_xmit`, `tcp_xmit_retransmit_queue`, `tcp_send_ack`): what may go, and in which pieces.
 
 use super::{AckState, Connection, Counter, NEVER, Phase, State, Timer, ecn, pending};
+use crate::buffer::copy_from;
 use crate::congestion::Congestion;
 use crate::header::{ACK, CWR, ECE, FIN, Header, Output, PSH, RST, SYN, Segment};
 use crate::options::{LONGEST, MD5, Options};
@@ -56,33 +57,45 @@ pub struct Part {
 impl Connection {
     /// Queues data to send. Returns how many bytes there was room for; 0 also once nothing more may be sent.
     pub fn send(&mut self, now: u64, data: &[u8]) -> usize {
+        self.send_with(now, data.len(), Part::default(), &mut copy_from(data))
+    }
+
+    /// As [`send`](Self::send) of `want` bytes, which `fill` writes in their place. It gets as much room as there is, in
+    /// two parts, and returns how many bytes it has written. Without room it is not called. `part` counts if all bytes
+    /// find room.
+    pub fn send_with(
+        &mut self,
+        now: u64,
+        want: usize,
+        part: Part,
+        fill: &mut dyn FnMut([&mut [u8]; 2]) -> usize,
+    ) -> usize {
         if !self.may_send() {
             return 0;
         }
-        let room = self.send_room();
-        let count = data.len().min(room);
-        if count > 0 {
+        let most = want.min(self.send_room());
+        let mut count = 0;
+        if most > 0 {
             self.idle_check(now);
-            self.send.push(&data[..count]);
-            self.queued(true, Part::default());
+            count = fill(self.send.space(most as u32)).min(most);
+            self.send.advance(count as u32);
         }
-        if count < data.len() {
+        if count > 0 {
+            let part = if count == want { part } else { Part::default() };
+            let end = self.data_end();
+            self.release_at = NEVER;
+            self.more = part.more;
+            if !part.more {
+                self.pushed = end;
+            }
+            if part.ends {
+                self.records.push_back(end);
+            }
+        }
+        if most < want {
             self.no_space = true;
         }
         count
-    }
-
-    /// Takes note of data that were just put into the buffer: `whole`, or for a part only.
-    fn queued(&mut self, whole: bool, part: Part) {
-        let part = if whole { part } else { Part::default() };
-        self.release_at = NEVER;
-        self.more = part.more;
-        if !part.more {
-            self.pushed = self.data_end();
-        }
-        if part.ends {
-            self.records.push_back(self.data_end());
-        }
     }
 
     /// Sends what Nagle's algorithm or a cork holds back (`TCP_NODELAY` set again).
@@ -155,35 +168,6 @@ impl Connection {
         if self.timer == Timer::None && self.sent.is_empty() && before(self.nxt, self.write_seq()) {
             self.arm_window_probe(now);
         }
-    }
-
-    /// As [`send`](Self::send) of `want` bytes, which `fill` writes in their place. It gets as much room as there is, in
-    /// two parts, and returns how many bytes it has written. Without room it is not called. `part` counts if all bytes
-    /// find room.
-    pub fn send_with(
-        &mut self,
-        now: u64,
-        want: usize,
-        part: Part,
-        fill: &mut dyn FnMut([&mut [u8]; 2]) -> usize,
-    ) -> usize {
-        if !self.may_send() {
-            return 0;
-        }
-        let most = want.min(self.send_room());
-        let mut count = 0;
-        if most > 0 {
-            self.idle_check(now);
-            count = fill(self.send.space(most as u32)).min(most);
-            self.send.advance(count as u32);
-            if count > 0 {
-                self.queued(count == want, part);
-            }
-        }
-        if most < want {
-            self.no_space = true;
-        }
-        count
     }
 
     /// Returns whether [`Connection::poll`] has anything to do: a cheap test.
@@ -651,7 +635,9 @@ impl Connection {
             flags |= FIN;
         }
         let last = seq.wrapping_add(length) == self.data_end() && self.pushed == self.data_end();
-        let record = self.records.contains(&seq.wrapping_add(length));
+        // No segment goes beyond the first record.
+        let record =
+            self.records.iter().find(|at| after(**at, seq)) == Some(&seq.wrapping_add(length));
         let forced = after(end, self.sml.wrapping_add(self.max_wnd >> 1));
         if length > 0 && (last || record || forced) {
             flags |= PSH;
