@@ -217,6 +217,22 @@ pub(crate) fn time_option(fd: BorrowedFd<'_>, option: i32) -> Result<Option<Dura
     Ok((!time.is_zero()).then_some(time))
 }
 
+/// Takes the pending error of a socket (`SO_ERROR`), which is then gone.
+pub(crate) fn clear_error(fd: BorrowedFd<'_>) {
+    let mut error: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as u32;
+    // SAFETY: `error` and `length` outlive the call and `length` is its size.
+    unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ERROR,
+            std::ptr::from_mut(&mut error).cast(),
+            &mut length,
+        );
+    }
+}
+
 /// Returns the peer's user id (`SO_PEERCRED`).
 pub(crate) fn peer_uid(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
     // SAFETY: all-zero is a valid ucred.

@@ -514,21 +514,24 @@ impl Socket {
         address::write(self.is_v6(), &address).get().to_vec()
     }
 
-    /// Returns the peer's address.
+    /// Returns the peer's address (`inet_getname`).
     ///
     /// # Errors
-    /// ENOTCONN, EOPNOTSUPP for packet sockets.
+    /// ENOTCONN, also while a handshake goes on and after the end; EOPNOTSUPP for packet sockets.
     pub fn peer_address(&self) -> Result<Vec<u8>, i32> {
-        if let Proto::Packet(_) = &self.proto {
-            return Err(errno::EOPNOTSUPP);
+        match &self.proto {
+            Proto::Packet(_) => Err(errno::EOPNOTSUPP),
+            Proto::Tcp(tcp) if !tcp.is_connected(self) => Err(errno::ENOTCONN),
+            _ => self.peer().ok_or(errno::ENOTCONN),
         }
+    }
+
+    /// Returns the address of the last peer, as `accept` does: also if the connection is over.
+    pub fn peer(&self) -> Option<Vec<u8>> {
         let state = self.state();
-        let mut peer = state.peer.filter(|peer| peer.port != 0);
-        if let Some(peer) = &mut peer {
-            peer.scope = scope_of(peer.ip, state.device);
-        }
-        let peer = peer.ok_or(errno::ENOTCONN)?;
-        Ok(address::write(self.is_v6(), &peer).get().to_vec())
+        let mut peer = state.peer.filter(|peer| peer.port != 0)?;
+        peer.scope = scope_of(peer.ip, state.device);
+        Some(address::write(self.is_v6(), &peer).get().to_vec())
     }
 
     /// Sets an option. The value of `SO_ATTACH_FILTER` is a `struct sock_fprog` with the instructions behind it, in

@@ -166,7 +166,9 @@ import socket
 s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5)
 s.bind(("10.0.1.2", 80)); s.listen()
 while True:
-    c = s.accept()[0]; c.sendall(c.recv(4096).upper()); c.close()
+    c = s.accept()[0]; data = c.recv(4096)
+    while 99 < len(data) < 4000: data += c.recv(4096)
+    c.sendall(data.upper()); c.close()
 PY
 cat > client.py <<'PY'
 import socket
@@ -178,6 +180,9 @@ s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, 30, 1); s.connect(("10.0.1
 print(s.send(b"later"), s.recv(9), syn_data(s)); s.close()
 s = socket.socket(); s.setblocking(False)
 print(s.sendto(b"nonblocking", socket.MSG_FASTOPEN, ("10.0.1.2", 80)))
+s = socket.socket(); print(s.sendto(b"x" * 4000, socket.MSG_FASTOPEN, ("10.0.1.2", 80)), len(s.recv(4096, socket.MSG_WAITALL)))
+try: print(socket.socket().sendto(b"refused", socket.MSG_FASTOPEN, ("10.0.1.2", 81)))
+except OSError as error: print(error.errno)
 PY
 b python3 server.py & server=$!; ready 80
 a python3 client.py
@@ -189,6 +194,8 @@ kill $server"#;
 5 b'DATA2' 1
 5 b'LATER' 1
 11
+4000 4000
+111
 fo_mss 1460
 ";
     for user in users() {
@@ -263,6 +270,48 @@ fn streams_connect_carry_and_end() {
     for user in users() {
         assert_eq!(virtually(*user, STREAMS), expected, "{user:?}");
         assert_eq!(really(*user, STREAMS), expected, "{user:?}");
+    }
+}
+
+/// A refused connection: what the calls return after it, as Linux 6.18 does.
+#[test]
+fn a_refused_stream_can_be_asked() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"a python3 -c '
+import errno, select, socket, struct
+def tried(what, *arguments):
+    try: return what(*arguments)
+    except OSError as error: return errno.errorcode.get(error.errno, error)
+def names(s): return s.getsockname()[0], s.getsockname()[1] > 0, tried(s.getpeername)
+def polled(s):
+    p = select.poll(); p.register(s, 0x201f); return [hex(events) for _, events in p.poll(5000)]
+def refused(family, address):
+    s = socket.socket(family); s.setblocking(False); assert s.connect_ex(address) == errno.EINPROGRESS
+    p = select.poll(); p.register(s, select.POLLOUT)
+    while not any(events & select.POLLOUT for _, events in p.poll(5000)): pass
+    return s
+for family, address in (socket.AF_INET, ("10.0.1.2", 81)), (socket.AF_INET6, ("fd01::2", 81)):
+    s = socket.socket(family)
+    for _ in range(2): print(tried(s.connect, address), names(s))
+    s = refused(family, address); print(polled(s), names(s), tried(s.connect, address), tried(s.connect, address))
+    s = refused(family, address); print(s.getsockopt(1, 4), s.getsockopt(1, 4), polled(s), names(s))
+    print(tried(s.setsockopt, 1, 13, struct.pack("ii", 1, 0)), s.recv(1), tried(s.send, b"x"), tried(s.connect, address))
+'"#;
+    let of = |any: &str, own: &str| {
+        format!(
+            "ECONNREFUSED ('{any}', True, 'ENOTCONN')\n\
+             ECONNREFUSED ('{any}', True, 'ENOTCONN')\n\
+             ['0x201d'] ('{own}', True, 'ENOTCONN') ECONNREFUSED ECONNABORTED\n\
+             111 0 ['0x2015'] ('{own}', True, 'ENOTCONN')\n\
+             None b'' EPIPE ECONNABORTED\n"
+        )
+    };
+    let expected = of("0.0.0.0", "10.0.0.2") + &of("::", "fd00::2");
+    for user in users() {
+        assert_eq!(virtually(*user, script), expected, "{user:?}");
+        assert_eq!(really(*user, script), expected, "{user:?}");
     }
 }
 

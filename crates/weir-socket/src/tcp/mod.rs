@@ -167,6 +167,14 @@ impl Tcp {
         }
     }
 
+    /// Returns whether there is a connection, with its handshake behind it.
+    pub fn is_connected(&self, socket: &Socket) -> bool {
+        let inner = self.core(socket);
+        let inner = inner.lock();
+        matches!(&inner.kind, Kind::Open(connection)
+            if !matches!(connection.state(), State::Closed | State::SynSent | State::TimeWait))
+    }
+
     /// Reads the address of a peer (`tcp_v4_connect`, `tcp_v6_connect`). `None` stands for AF_UNSPEC.
     fn peer(socket: &Socket, bytes: &[u8]) -> Result<Option<Address>, i32> {
         let family = family(bytes).ok_or(errno::EINVAL)?;
@@ -235,7 +243,6 @@ impl Tcp {
                             connection.abort(0);
                         }
                         core.settle(cx, inner, Outbox::new(cx.stack, tuple));
-                        return Ok(());
                     }
                     (_, State::SynSent | State::SynReceived) => return Err(errno::EALREADY),
                     (_, State::Closed) => match connection.take_error() {
@@ -253,7 +260,10 @@ impl Tcp {
                 Kind::Idle => {}
             }
         }
-        let Some(to) = to else { return Ok(()) };
+        let Some(to) = to else {
+            Self::disconnect(socket, cx);
+            return Ok(());
+        };
         let (options, mut device, source, port) = {
             let state = socket.state();
             (state.options, state.device, state.source, state.local.port)
@@ -305,6 +315,17 @@ impl Tcp {
             true => Ok(()),
             false => Err(errno::EINPROGRESS),
         }
+    }
+
+    /// Removes the peer, and the address that the program has not chosen (`tcp_disconnect`). The socket keeps its port.
+    fn disconnect(socket: &Socket, cx: &mut Cx<'_>) {
+        let mut state = socket.state();
+        state.peer = None;
+        if !state.chosen.0 {
+            let any = Address::any(socket.is_v6()).ip;
+            (state.local.ip, state.source) = (any, any);
+        }
+        socket.publish_locked(&state, cx);
     }
 
     /// Gives a connection its addresses and ports, and enters it into the table (`inet_hash_connect`). Returns them, and

@@ -336,6 +336,13 @@ impl Supervisor {
             }
             Err(error) => return Err(error),
         };
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR)
+            && socket.is_stream()
+            && value.iter().any(|byte| *byte != 0)
+        {
+            // The pair has one of its own, which is the same.
+            sys::clear_error(self.duplicate(call)?.as_fd());
+        }
         let n = value.len().min(room);
         sys::write_memory(call.tid, call.args[3], &value[..n])?;
         sys::write_memory(call.tid, call.args[4], &(n as u32).to_ne_bytes())?;

@@ -21,15 +21,10 @@ const SPECIAL: i32 = libc::MSG_EOR | libc::MSG_MORE;
 
 /// A stream whose caller waits for the end of the handshake.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Connecting(SocketId, After);
-
-/// What follows a handshake that somebody waited for.
-#[derive(Clone, Copy, Debug)]
-enum After {
-    /// The call returns this number.
-    Return(i64),
-    /// The call is served again.
-    Again,
+pub(in super::super) struct Connecting {
+    socket: SocketId,
+    /// For a send with `MSG_FASTOPEN`: how many bytes have gone with the SYN. The others follow.
+    sent: Option<usize>,
 }
 
 impl Supervisor {
@@ -56,12 +51,15 @@ impl Supervisor {
                 if sys::is_nonblocking(file.as_fd()) {
                     return Err(Errno(libc::EALREADY));
                 }
-                let connecting = Connecting(socket.id, After::Return(0));
+                let connecting = Connecting {
+                    socket: socket.id,
+                    sent: None,
+                };
                 return self.park(call, file, Waiting::Connect(connecting));
             }
             Err(error) => return Err(error),
         }
-        self.await_handshake(call, socket, true, After::Return(0))
+        self.await_handshake(call, socket, true, None)
     }
 
     /// Fills the send buffer of a stream whose handshake has begun, and lets the call wait for its end if the socket blocks.
@@ -70,7 +68,7 @@ impl Supervisor {
         call: &Call,
         socket: InetSocket,
         may_wait: bool,
-        after: After,
+        sent: Option<usize>,
     ) -> Handled {
         let file = self.duplicate(call)?;
         let waits = may_wait && !sys::is_nonblocking(file.as_fd());
@@ -85,112 +83,110 @@ impl Supervisor {
         };
         self.inet(filled, &[])?;
         if waits {
-            return self.park(call, file, Waiting::Connect(Connecting(socket.id, after)));
+            let socket = socket.id;
+            return self.park(call, file, Waiting::Connect(Connecting { socket, sent }));
         }
-        match after {
-            After::Return(count) if count > 0 => Ok(Answer::Value(count)),
+        match sent {
+            Some(count) if count > 0 => Ok(Answer::Value(count as i64)),
             _ => Err(Errno(libc::EINPROGRESS)),
         }
     }
 
-    /// Serves a send with `MSG_FASTOPEN`: the data go with the SYN, as far as there is a cookie and room. The caller waits
-    /// for the handshake if the socket blocks; what the SYN did not carry is sent after it.
-    pub(in super::super) fn send_fast(&mut self, call: &Call, socket: InetSocket) -> Handled {
-        let (place, flags) = match call.number {
-            libc::SYS_sendto => (Place::of_sendto(call), call.int(3)),
-            libc::SYS_sendmsg => (Place::at(call.tid, call.args[1])?, call.int(2)),
-            _ => return Ok(Answer::Continue),
-        };
-        if flags & libc::MSG_FASTOPEN == 0 {
-            return Ok(Answer::Continue);
-        }
-        let (bytes, to, control) = place.outgoing(call.tid)?;
-        self.still_waiting(call)?;
-        let request = InetCall::Send {
-            socket: socket.id,
-            flags,
-            to,
-            control,
-        };
-        let may_wait = flags & libc::MSG_DONTWAIT == 0;
-        match self.inet(request, &bytes) {
-            Ok(reply) if reply.bytes.is_empty() => Ok(Answer::Value(reply.value)),
-            // The handshake goes on.
-            Ok(reply) => {
-                let after = match reply.value {
-                    0 => After::Again,
-                    count => After::Return(count),
-                };
-                self.await_handshake(call, socket, may_wait, after)
-            }
-            // The stream is open: its data pass through the pair.
-            Err(Errno(libc::EISCONN)) => {
-                let file = self.duplicate(call)?;
-                let data = bytes.get(usize::from(to) + control as usize..);
-                let sent = sys::send(
-                    file.as_fd(),
-                    data.unwrap_or_default(),
-                    libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-                )?;
-                Ok(Answer::Value(sent as i64))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Ends a `connect` that waited: the handshake is over.
+    /// Ends a `connect` that waited, or a send with `MSG_FASTOPEN`: the handshake is over.
     pub(in super::super) fn connected(&mut self, call: &Call, connecting: Connecting) -> Handled {
-        let error = InetCall::Option(connecting.0, libc::SOL_SOCKET, libc::SO_ERROR);
+        let Connecting { socket, sent } = connecting;
+        let error = InetCall::Option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
         let error = self.inet(error, &[0; 4])?.bytes;
         match error.first_chunk().map(|error| i32::from_ne_bytes(*error)) {
-            None | Some(0) => match connecting.1 {
-                After::Return(count) => Ok(Answer::Value(count)),
-                After::Again => self.handle(call),
-            },
-            Some(error) => Err(Errno(error)),
+            None | Some(0) => {}
+            Some(error) => {
+                // The socket is as new (`__inet_stream_connect`).
+                let unspecified = (libc::AF_UNSPEC as u16).to_ne_bytes();
+                let _ = self.inet(InetCall::Connect(socket), &unspecified);
+                return Err(Errno(error));
+            }
         }
+        let Some(count) = sent else {
+            return Ok(Answer::Value(0));
+        };
+        let Some(send) = Send::read(call)? else {
+            return Ok(Answer::Continue);
+        };
+        self.still_waiting(call)?;
+        self.send_through(call, send.data().get(count..).unwrap_or_default(), count, 0)
     }
 
     /// Serves the sends that stop: those with flags that the pair would lose, and `sendto` with an address, which TCP
     /// ignores and a UNIX socket refuses.
     pub(in super::super) fn send_stream(&mut self, call: &Call, socket: InetSocket) -> Handled {
-        let (flags, place) = match call.number {
-            libc::SYS_sendto => (call.int(3), Place::of_sendto(call)),
-            libc::SYS_sendmsg => (call.int(2), Place::at(call.tid, call.args[1])?),
-            _ => return Ok(Answer::Continue),
+        let flags = match call.number {
+            libc::SYS_sendto => call.int(3),
+            libc::SYS_sendmsg => call.int(2),
+            _ => 0,
         };
-        if flags & libc::MSG_FASTOPEN != 0 {
-            return self.send_fast(call, socket);
-        }
-        let special = flags & SPECIAL != 0;
-        if !special && (call.number != libc::SYS_sendto || call.args[4] == 0) {
+        let (fast, special) = (flags & libc::MSG_FASTOPEN != 0, flags & SPECIAL != 0);
+        if !fast && !special && (call.number != libc::SYS_sendto || call.args[4] == 0) {
             return Ok(Answer::Continue);
         }
-        let (bytes, to, control) = place.outgoing(call.tid)?;
-        let data = bytes
-            .get(usize::from(to) + control as usize..)
-            .unwrap_or_default();
+        let Some(send) = Send::read(call)? else {
+            return Ok(Answer::Continue);
+        };
         self.still_waiting(call)?;
-        if special {
-            let request = InetCall::Send {
-                socket: socket.id,
-                flags,
-                to: 0,
-                control: 0,
-            };
-            return match self.inet(request, data) {
-                Ok(reply) => Ok(Answer::Value(reply.value)),
-                // The pair takes it, or has the error.
-                Err(_) => Ok(Answer::Continue),
-            };
+        if fast {
+            return self.send_fast(call, socket, flags, &send);
+        }
+        if !special {
+            return self.send_through(call, send.data(), 0, flags);
+        }
+        let request = InetCall::Send {
+            socket: socket.id,
+            flags,
+            to: 0,
+            control: 0,
+        };
+        match self.inet(request, send.data()) {
+            Ok(reply) => Ok(Answer::Value(reply.value)),
+            // The pair takes it, or has the error.
+            Err(_) => Ok(Answer::Continue),
+        }
+    }
+
+    /// Serves a send with `MSG_FASTOPEN`: the data go with the SYN, as far as there is a cookie and room. The caller waits
+    /// for the handshake if the socket blocks; what the SYN did not carry is sent after it (`tcp_sendmsg_fastopen`).
+    fn send_fast(&mut self, call: &Call, socket: InetSocket, flags: i32, send: &Send) -> Handled {
+        let request = InetCall::Send {
+            socket: socket.id,
+            flags,
+            to: send.to,
+            control: send.control,
+        };
+        match self.inet(request, &send.bytes) {
+            // The handshake is over.
+            Ok(reply) if reply.bytes.is_empty() => {
+                let count = reply.value as usize;
+                let rest = send.data().get(count..).unwrap_or_default();
+                self.send_through(call, rest, count, flags)
+            }
+            Ok(reply) => {
+                let may_wait = flags & libc::MSG_DONTWAIT == 0;
+                self.await_handshake(call, socket, may_wait, Some(reply.value as usize))
+            }
+            // The stream is open.
+            Err(Errno(libc::EISCONN)) => self.send_through(call, send.data(), 0, flags),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends data through the pair for a call of which `before` bytes have gone. One that blocks waits for room if none have.
+    fn send_through(&mut self, call: &Call, data: &[u8], before: usize, flags: i32) -> Handled {
+        if data.is_empty() && before > 0 {
+            return Ok(Answer::Value(before as i64));
         }
         let file = self.duplicate(call)?;
-        match sys::send(
-            file.as_fd(),
-            data,
-            flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-        ) {
-            Ok(length) => Ok(Answer::Value(length as i64)),
+        let native = flags & !libc::MSG_FASTOPEN | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        match sys::send(file.as_fd(), data, native) {
+            Ok(count) => Ok(Answer::Value((before + count) as i64)),
+            Err(_) if before > 0 => Ok(Answer::Value(before as i64)),
             Err(Errno(libc::EAGAIN))
                 if flags & libc::MSG_DONTWAIT == 0 && !sys::is_nonblocking(file.as_fd()) =>
             {
@@ -257,6 +253,33 @@ impl Supervisor {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// What a send has in the caller's memory.
+struct Send {
+    /// Address, control messages, data.
+    bytes: Vec<u8>,
+    /// The lengths of the first two.
+    to: u16,
+    control: u32,
+}
+
+impl Send {
+    /// Reads the message of `sendto` or `sendmsg`. `None` for other calls.
+    fn read(call: &Call) -> Result<Option<Self>, Errno> {
+        let place = match call.number {
+            libc::SYS_sendto => Place::of_sendto(call),
+            libc::SYS_sendmsg => Place::at(call.tid, call.args[1])?,
+            _ => return Ok(None),
+        };
+        let (bytes, to, control) = place.outgoing(call.tid)?;
+        Ok(Some(Self { bytes, to, control }))
+    }
+
+    fn data(&self) -> &[u8] {
+        let start = usize::from(self.to) + self.control as usize;
+        self.bytes.get(start..).unwrap_or_default()
     }
 }
 

@@ -7,6 +7,7 @@
 //! comes as a call of its supervisor. Streams pass through the pair in both directions ([`stream`]). One thread watches
 //! the ends of all sockets. It serves streams, and closes the sockets whose programs have closed theirs.
 
+mod ended;
 mod mapped;
 mod stream;
 mod tun;
@@ -31,15 +32,14 @@ use weir_socket::{Message, Outgoing, Ready, Shutdown, Socket, User};
 use weir_stack::cpu::Cx;
 
 use super::{Engine, lock};
+use ended::{End, Ended};
 use mapped::Mapped;
-use stream::Stream;
+use stream::{Ending, Stream};
 
 /// The send buffer of a client's end of a stream, in bytes.
 const SEND_BUFFER: usize = 256 << 10;
 /// The most events that are taken at once.
 const EVENTS: usize = 128;
-/// The most errors of closed streams that are kept.
-const ERRORS: usize = 4096;
 /// How long the thread leaves events to the driver of virtual time.
 const LATER: Duration = Duration::from_millis(1);
 
@@ -53,8 +53,8 @@ pub struct Inet {
     later: Mutex<BTreeSet<u64>>,
     /// Held while events are served, so that who holds it finds none half done.
     turn: Mutex<()>,
-    /// The errors of streams that the stack has closed, until their programs ask (`SO_ERROR`).
-    errors: Mutex<BTreeMap<u64, i32>>,
+    /// The streams that the stack has closed. Locked with `sockets` held when one moves.
+    ended: Mutex<Ended>,
     /// The open files of `/dev/net/tun`.
     tuns: Mutex<BTreeMap<u64, Arc<tun::TunFile>>>,
     /// Held while files are attached to devices, or detached.
@@ -203,7 +203,8 @@ impl Engine {
                 self.on_free_port(id, |socket, cx| socket.bind(cx, bytes).map(done))
             }
             InetCall::Connect(id) => {
-                let endpoint = self.endpoint(id)?;
+                let endpoint = self.endpoint(id);
+                let endpoint = endpoint.map_err(|_| lock(&self.inet.ended).connect(id.0))?;
                 if endpoint.stream.is_some() {
                     return self.connect_stream(&endpoint, bytes);
                 }
@@ -287,21 +288,33 @@ impl Engine {
                     file: Some(memory.file.try_clone()?.into()),
                 })
             }
-            InetCall::LocalAddress(id) => {
-                Ok(bytes_only(self.endpoint(id)?.socket()?.local_address()))
-            }
+            InetCall::LocalAddress(id) => match self.endpoint(id) {
+                Ok(endpoint) => Ok(bytes_only(endpoint.socket()?.local_address())),
+                Err(error) => {
+                    let ended = lock(&self.inet.ended);
+                    let end = ended.get(id.0).ok_or(error)?;
+                    Ok(bytes_only(end.local.clone()))
+                }
+            },
             InetCall::PeerAddress(id) => {
-                // The stack forgets a stream that was reset.
+                // The stack forgets a stream that has ended.
                 let endpoint = self.endpoint(id).map_err(|_| Errno(libc::ENOTCONN))?;
                 let address = endpoint.socket()?.peer_address();
                 address.map(bytes_only).map_err(Errno)
             }
             InetCall::SetOption(id, level, name) => {
-                let endpoint = self.endpoint(id)?;
+                let endpoint = match self.endpoint(id) {
+                    Ok(endpoint) => endpoint,
+                    // Nothing is left that an option could change.
+                    Err(_) if lock(&self.inet.ended).get(id.0).is_some() => {
+                        return Ok(InetReply::default());
+                    }
+                    Err(error) => return Err(error),
+                };
                 self.take_written(&endpoint);
-                self.on(id, |socket, cx| {
-                    socket.set_option(cx, level, name, bytes).map(done)
-                })?;
+                let socket = endpoint.socket()?;
+                self.with_cx(|cx| socket.set_option(cx, level, name, bytes))
+                    .map_err(Errno)?;
                 if let (Some(stream), libc::SOL_SOCKET, libc::SO_LINGER) =
                     (&endpoint.stream, level, name)
                 {
@@ -320,26 +333,17 @@ impl Engine {
                 }
                 Ok(InetReply::default())
             }
+            InetCall::Option(id, libc::SOL_SOCKET, libc::SO_ERROR) => {
+                let error = self.take_error(id)?;
+                Ok(bytes_only(error.to_ne_bytes().to_vec()))
+            }
             InetCall::Option(id, level, name) => {
-                let endpoint = self.endpoint(id);
-                if let Ok(endpoint) = &endpoint {
-                    self.take_written(endpoint);
+                let endpoint = self.endpoint(id)?;
+                if level == libc::SOL_TCP {
+                    // TCP_INFO counts it.
+                    self.take_written(&endpoint);
                 }
-                if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
-                    // The stream may have ended in this call, or may end while it is asked.
-                    let kept = || lock(&self.inet.errors).remove(&id.0);
-                    let error = match kept() {
-                        Some(error) => error,
-                        None => match endpoint?.socket()?.take_error() {
-                            0 => kept().unwrap_or(0),
-                            error => error,
-                        },
-                    };
-                    return Ok(bytes_only(error.to_ne_bytes().to_vec()));
-                }
-                let endpoint = endpoint?;
-                let socket = endpoint.socket()?;
-                let value = socket.option(level, name, bytes);
+                let value = endpoint.socket()?.option(level, name, bytes);
                 value.map(bytes_only).map_err(Errno)
             }
             InetCall::Shutdown(id, how) => {
@@ -357,6 +361,18 @@ impl Engine {
     fn endpoint(&self, id: SocketId) -> Result<Arc<Endpoint>, Errno> {
         let sockets = lock(&self.inet.sockets);
         sockets.get(&id.0).cloned().ok_or(Errno(libc::EBADF))
+    }
+
+    /// Takes the error of a socket, which the stack may close meanwhile.
+    fn take_error(&self, id: SocketId) -> Result<i32, Errno> {
+        let kept = || lock(&self.inet.ended).take_error(id.0);
+        match self.endpoint(id) {
+            Err(error) => kept().ok_or(error),
+            Ok(endpoint) => match endpoint.socket()?.take_error() {
+                0 => Ok(kept().unwrap_or(0)),
+                error => Ok(error),
+            },
+        }
     }
 
     /// Runs work on the data path, and the packets that it causes to their end.
@@ -446,7 +462,7 @@ impl Engine {
             None => Err(Errno(libc::EBADF)),
         };
         if let Err(error) = watched {
-            self.with_cx(|cx| self.close_endpoint(cx, &endpoint, false));
+            self.with_cx(|cx| self.close_endpoint(cx, &endpoint, Ending::Closed));
             return Err(error);
         }
         Ok(InetReply {
@@ -500,7 +516,7 @@ impl Engine {
         if let Some(stream) = &endpoint.stream {
             stream.opened();
         }
-        let address = accepted.peer_address().unwrap_or_default();
+        let address = accepted.peer().unwrap_or_default();
         let reply = self.add(endpoint.clone(), accepted, client)?;
         // Data may have come before the socket had its user.
         self.with_cx(|cx| endpoint.run(cx, stream::WOKEN | stream::EVENT));
@@ -511,23 +527,28 @@ impl Engine {
     }
 
     /// Forgets a socket and closes it in the stack.
-    fn close_endpoint(&self, cx: &mut Cx<'_>, endpoint: &Endpoint, reset: bool) {
-        if lock(&self.inet.sockets).remove(&endpoint.id).is_none() {
-            return;
+    fn close_endpoint(&self, cx: &mut Cx<'_>, endpoint: &Endpoint, ending: Ending) {
+        {
+            let mut sockets = lock(&self.inet.sockets);
+            if sockets.remove(&endpoint.id).is_none() {
+                return;
+            }
+            // Who does not find it there finds it here.
+            if let (Some(_), Some(socket)) = (&endpoint.stream, endpoint.socket.get()) {
+                let error = match endpoint.error.load(Relaxed) {
+                    0 => socket.take_error(),
+                    error => error,
+                };
+                let end = End {
+                    error,
+                    local: socket.local_address(),
+                    failed: ending == Ending::Failed,
+                };
+                lock(&self.inet.ended).add(endpoint.id, end);
+            }
         }
         if let Some(socket) = endpoint.socket.get() {
-            let error = match endpoint.error.load(Relaxed) {
-                0 => socket.take_error(),
-                error => error,
-            };
-            if error != 0 {
-                let mut errors = lock(&self.inet.errors);
-                if errors.len() >= ERRORS {
-                    errors.pop_first();
-                }
-                errors.insert(endpoint.id, error);
-            }
-            socket.close(cx, reset);
+            socket.close(cx, ending == Ending::Reset);
         }
         let wire = lock(&endpoint.wire).take();
         if let (Some(watch), Some(wire)) = (self.inet.watch.get(), wire) {
@@ -620,7 +641,7 @@ impl Engine {
         };
         if endpoint.stream.is_none() {
             if events.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
-                self.with_cx(|cx| self.close_endpoint(cx, &endpoint, false));
+                self.with_cx(|cx| self.close_endpoint(cx, &endpoint, Ending::Closed));
             }
             return;
         }

@@ -56,7 +56,18 @@ enum Phase {
     /// Connections are accepted. So many bytes stand in the pair for those that wait.
     Listening { shown: usize },
     /// The program's end is shut down, or the connection is gone.
-    Over { reset: bool },
+    Over(Ending),
+}
+
+/// How a stream ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The connection ends as it is.
+    Closed,
+    /// The connection is reset.
+    Reset,
+    /// The handshake has failed.
+    Failed,
 }
 
 #[derive(Debug)]
@@ -131,98 +142,84 @@ impl Stream {
 }
 
 impl Engine {
-    /// Serves `connect`. Returns at once if the handshake is over by the time the packets that it causes have passed.
+    /// Serves `connect`. EINPROGRESS if the handshake goes on; a failure shows when the supervisor has reported.
     pub(super) fn connect_stream(
         &self,
         endpoint: &Arc<Endpoint>,
         address: &[u8],
     ) -> Result<InetReply, Errno> {
-        let socket = endpoint.socket()?;
-        let Some(stream) = &endpoint.stream else {
-            return Err(Errno(libc::EOPNOTSUPP));
-        };
-        let before = stream.state().phase;
-        if before == Phase::New {
-            stream.state().phase = Phase::Connecting { filled: None };
+        let begin = |socket: &Socket, cx: &mut Cx<'_>| socket.connect(cx, address).map(|()| 0);
+        match self.open_stream(endpoint, begin)? {
+            (_, true) => Ok(InetReply::default()),
+            (_, false) => Err(Errno(libc::EINPROGRESS)),
         }
-        let begun = self.with_cx(|cx| socket.connect(cx, address));
-        match begun {
-            Err(libc::EINPROGRESS) => {}
-            Ok(()) => {
-                stream.state().phase = match socket.peer_address() {
-                    Ok(_) => Phase::Open,
-                    Err(_) => Phase::New, // AF_UNSPEC
-                };
-                return Ok(InetReply::default());
-            }
-            Err(error) => {
-                stream.state().phase = before;
-                return Err(Errno(error));
-            }
-        }
-        // A failure shows when the supervisor has reported.
-        let ready = socket.ready().0;
-        if ready & Ready::OUT != 0 && ready & (Ready::ERR | Ready::HUP) == 0 {
-            stream.state().phase = Phase::Open;
-            self.with_cx(|cx| endpoint.run(cx, WOKEN | EVENT));
-            return Ok(InetReply::default());
-        }
-        Err(Errno(libc::EINPROGRESS))
     }
-}
 
-impl Engine {
     /// Serves a send that opens a stream (`MSG_FASTOPEN`). Returns how many bytes go with the SYN, and one byte more if the
-    /// handshake goes on.
+    /// handshake goes on. EISCONN if the stream is open and has not taken the data.
     pub(super) fn send_fast(
         &self,
         endpoint: &Arc<Endpoint>,
         message: &Outgoing<'_>,
     ) -> Result<InetReply, Errno> {
+        match endpoint.stream.as_ref().map(|stream| stream.state().phase) {
+            Some(Phase::New) => {}
+            Some(Phase::Connecting { .. }) => return Err(Errno(libc::EALREADY)),
+            Some(Phase::Open) => return Err(Errno(libc::EISCONN)),
+            _ => return Err(Errno(libc::EPIPE)),
+        }
+        let (count, open) = self.open_stream(endpoint, |socket, cx| socket.send(cx, message))?;
+        if open && count == 0 && !message.data.is_empty() {
+            return Err(Errno(libc::EISCONN));
+        }
+        Ok(InetReply {
+            value: count as i64,
+            bytes: if open { Vec::new() } else { vec![0] },
+            ..InetReply::default()
+        })
+    }
+
+    /// Begins a handshake by `begin`, which returns how many bytes go with the SYN. Returns that number, and whether the
+    /// stream is open by the time the packets have passed that this causes.
+    fn open_stream(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        begin: impl FnOnce(&Socket, &mut Cx<'_>) -> Result<usize, i32>,
+    ) -> Result<(usize, bool), Errno> {
         let socket = endpoint.socket()?;
         let Some(stream) = &endpoint.stream else {
             return Err(Errno(libc::EOPNOTSUPP));
         };
-        {
+        let begins = {
             let phase = &mut stream.state().phase;
-            match *phase {
-                Phase::New => *phase = Phase::Connecting { filled: None },
-                Phase::Connecting { .. } => return Err(Errno(libc::EALREADY)),
-                Phase::Open => return Err(Errno(libc::EISCONN)),
-                Phase::Listening { .. } | Phase::Over { .. } => return Err(Errno(libc::EPIPE)),
+            let begins = *phase == Phase::New;
+            if begins {
+                *phase = Phase::Connecting { filled: None };
             }
-        }
-        let count = match self.with_cx(|cx| socket.send(cx, message)) {
-            Ok(count) => count,
-            Err(libc::EINPROGRESS) => 0,
+            begins
+        };
+        let begun = self.with_cx(|cx| begin(socket, cx));
+        let ready = socket.ready().0;
+        let open = ready & Ready::OUT != 0 && ready & (Ready::ERR | Ready::HUP) == 0;
+        let (count, phase) = match begun {
+            Ok(count) if open => (count, Phase::Open),
+            Err(libc::EINPROGRESS) if open => (0, Phase::Open),
+            Ok(count) if count > 0 => return Ok((count, false)),
+            Err(libc::EINPROGRESS) => return Ok((0, false)),
+            // AF_UNSPEC
+            Ok(_) => (0, Phase::New),
             Err(error) => {
-                stream.state().phase = Phase::New;
+                if begins {
+                    stream.state().phase = Phase::New;
+                }
                 return Err(Errno(error));
             }
         };
-        let ready = socket.ready().0;
-        if ready & (Ready::ERR | Ready::HUP) != 0 {
-            stream.state().phase = Phase::New;
-            return match socket.take_error() {
-                0 => Err(Errno(libc::ECONNABORTED)),
-                error => Err(Errno(error)),
-            };
-        }
-        if ready & Ready::OUT != 0 {
-            stream.state().phase = Phase::Open;
+        stream.state().phase = phase;
+        if phase == Phase::Open {
             self.with_cx(|cx| endpoint.run(cx, WOKEN | EVENT));
-            if count == 0 && !message.data.is_empty() {
-                return Err(Errno(libc::EISCONN));
-            }
         }
-        Ok(InetReply {
-            value: count as i64,
-            bytes: match ready & Ready::OUT {
-                0 => vec![0],
-                _ => Vec::new(),
-            },
-            ..InetReply::default()
-        })
+        Ok((count, true))
     }
 
     /// Takes what a program has written before a call that stops: options act on data in the order of the calls. Under
@@ -311,15 +308,15 @@ impl Endpoint {
 
     /// As [`run`](Self::run), at once.
     pub(super) fn run_now(&self, cx: &mut Cx<'_>, engine: &Engine, what: u8) {
-        if let Some(reset) = self.advance(cx, what) {
-            engine.close_endpoint(cx, self, reset);
+        if let Some(ending) = self.advance(cx, what) {
+            engine.close_endpoint(cx, self, ending);
         }
     }
 
     /// Moves what can be moved in both directions. Called for every change on either side, from any thread, and from
     /// within its own calls of the socket; one of them works at a time, for the others too. If the stream is over, returns
-    /// whether it is to be reset.
-    fn advance(&self, cx: &mut Cx<'_>, what: u8) -> Option<bool> {
+    /// how it ends.
+    fn advance(&self, cx: &mut Cx<'_>, what: u8) -> Option<Ending> {
         let (stream, socket, wire) = (self.stream.as_ref()?, self.socket.get()?, self.wire()?);
         let mut over = None;
         stream.changes.fetch_or(what, SeqCst);
@@ -327,8 +324,8 @@ impl Endpoint {
             let mut state = stream.state();
             let what = stream.changes.swap(0, SeqCst);
             self.step(cx, &wire, &mut state, socket, what);
-            if let Phase::Over { reset } = state.phase {
-                over = Some(reset);
+            if let Phase::Over(ending) = state.phase {
+                over = Some(ending);
             }
         });
         over
@@ -346,16 +343,17 @@ impl Endpoint {
                 let Some((length, waits)) = filled else {
                     return; // until the supervisor reports
                 };
-                take_out(wire, length as usize);
                 self.count_wake();
-                if !failed {
-                    state.phase = Phase::Open;
-                    return self.step(cx, wire, state, socket, WOKEN | EVENT);
+                if failed && !waits {
+                    // The pair is closed with the filling unread: `poll` shows at once what it shows of a socket with an error.
+                    state.phase = Phase::Over(Ending::Failed);
+                    return;
                 }
-                state.phase = Phase::New;
-                if !waits {
-                    // The program may be gone.
-                    let _ = shutdown(wire, Direction::Both);
+                take_out(wire, length as usize);
+                // The caller of `connect` gets the error, and may try again.
+                state.phase = if failed { Phase::New } else { Phase::Open };
+                if !failed {
+                    self.step(cx, wire, state, socket, WOKEN | EVENT);
                 }
             }
             Phase::Open => {
@@ -378,7 +376,7 @@ impl Endpoint {
                 }
                 look_for_end(wire, state);
             }
-            Phase::Over { .. } => {}
+            Phase::Over(_) => {}
         }
     }
 
@@ -445,13 +443,13 @@ impl Endpoint {
             Err(error) => {
                 self.error.store(error, SeqCst);
                 // With the held byte unread, the program reads ECONNRESET.
-                state.phase = Phase::Over { reset: false };
+                state.phase = Phase::Over(Ending::Closed);
                 self.count_wake();
                 return;
             }
         }
         if gone && is_closed(wire) {
-            state.phase = Phase::Over { reset: true };
+            state.phase = Phase::Over(Ending::Reset);
             return;
         }
         if full != state.full {
@@ -498,7 +496,7 @@ impl Endpoint {
             // more use for the stack: without the held byte it reads the end, and no reset.
             if state.ended || is_closed(wire) {
                 take_out(wire, 1);
-                state.phase = Phase::Over { reset: false };
+                state.phase = Phase::Over(Ending::Closed);
             }
             return;
         }
@@ -526,7 +524,7 @@ impl Endpoint {
                         break;
                     }
                     Err(_) => {
-                        state.phase = Phase::Over { reset: false };
+                        state.phase = Phase::Over(Ending::Closed);
                         break;
                     }
                 }
@@ -539,24 +537,24 @@ impl Endpoint {
                 continue;
             }
             if events.contains(PollFlags::ERR) {
-                state.phase = Phase::Over { reset: true };
+                state.phase = Phase::Over(Ending::Reset);
             } else if events.contains(PollFlags::HUP) && !state.ended {
                 // Closed, or shut in both directions: then the program reads the end, and no reset.
                 take_out(wire, 1);
                 state.finished = true;
-                state.phase = Phase::Over { reset: false };
+                state.phase = Phase::Over(Ending::Closed);
             } else if events.contains(PollFlags::RDHUP) && !state.finished {
                 state.finished = true;
                 // With both directions shut, a close and a shutdown look the same. A program that wants resets closes.
                 if state.ended && state.abrupt {
-                    state.phase = Phase::Over { reset: true };
+                    state.phase = Phase::Over(Ending::Reset);
                     break;
                 }
                 // A connection that is gone needs no end.
                 let _ = socket.shutdown(cx, Shutdown::Write);
                 if state.ended {
                     take_out(wire, 1);
-                    state.phase = Phase::Over { reset: false };
+                    state.phase = Phase::Over(Ending::Closed);
                 }
             }
             break;
@@ -634,7 +632,7 @@ fn take_out(wire: &OwnedFd, length: usize) {
 /// A socket without a connection is over when the program has closed it.
 fn look_for_end(wire: &OwnedFd, state: &mut State) {
     if is_closed(wire) {
-        state.phase = Phase::Over { reset: false };
+        state.phase = Phase::Over(Ending::Closed);
     }
 }
 
