@@ -503,7 +503,19 @@ const RULES: &[Rule] = &[
     ),
     // A user namespace without privilege has no `setgroups`. Servers that give up their groups would end there.
     (If::OwnUsers, libc::SYS_setgroups, &[], Fail(0)),
-    // Rings of packet sockets.
+    // Rings of packet sockets. After `mmap` the descriptor is the socket again.
+    (
+        If::NoHostNetwork,
+        libc::SYS_epoll_ctl,
+        &[Range(2, SOCKET_FDS.start, SOCKET_FDS.end - 1)],
+        Notify,
+    ),
+    (
+        If::NoHostNetwork,
+        libc::SYS_epoll_ctl,
+        &[Range(2, HIGH_FDS.start, HIGH_FDS.end - 1)],
+        Notify,
+    ),
     (
         If::NoHostNetwork,
         libc::SYS_mmap,

@@ -315,6 +315,34 @@ for family, address in (socket.AF_INET, ("10.0.1.2", 81)), (socket.AF_INET6, ("f
     }
 }
 
+/// The ring of a packet socket: right after `mmap` the descriptor is the socket, for an epoll and for another thread, and
+/// one that was closed stays closed.
+#[test]
+fn a_descriptor_is_a_socket_after_its_ring_was_mapped() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"a python3 -c '
+import ctypes, errno, os, select, socket, struct, threading
+libc = ctypes.CDLL(None, use_errno=True); libc.mmap.restype = ctypes.c_long
+def mapped():
+    s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    s.setsockopt(263, 10, 1); s.setsockopt(263, 5, struct.pack("4I", 4096, 4, 2048, 8))
+    return s, lambda: libc.mmap(None, ctypes.c_size_t(16384), 3, 1, s.fileno(), ctypes.c_long(0)) != -1
+s, map = mapped(); e = select.epoll(); assert map(); e.register(s, select.EPOLLIN); print(e.poll(0), s.getsockname())
+s, map = mapped(); go = threading.Event(); names = []
+def name(): go.wait(); names.append(s.getsockname())
+t = threading.Thread(target=name); t.start(); assert map(); go.set(); t.join(); print(names)
+other = s; s, map = mapped(); number = s.fileno(); assert map(); os.close(s.detach()); other.getsockname()
+try: os.fstat(number)
+except OSError as error: print(errno.errorcode[error.errno])
+'"#;
+    let expected = "[] ('', 3, 0, 0, b'')\n[('', 3, 0, 0, b'')]\nEBADF\n";
+    for user in users() {
+        assert_eq!(really(*user, script), expected, "{user:?}");
+    }
+}
+
 #[test]
 fn a_download_is_the_same_to_the_byte_in_every_run() {
     if !has("curl", "curl") || !has("python3", "python3") {

@@ -185,8 +185,8 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Stops,
-        why: "Mappings of packet sockets stop, for their rings; all other mappings go through.",
-        calls: &[("mmap", 9)],
+        why: "Mappings of packet sockets stop, for their rings, and so does what adds such a socket to an epoll; all others go through.",
+        calls: &[("mmap", 9), ("epoll_ctl", 233)],
     },
     Group {
         fate: Fate::Stops,
@@ -322,7 +322,6 @@ pub(crate) const GROUPS: &[Group] = &[
             ("fanotify_mark", 301),
             ("epoll_create", 213),
             ("epoll_create1", 291),
-            ("epoll_ctl", 233),
             ("epoll_ctl_old", 214),
             ("epoll_wait_old", 215),
             ("io_setup", 206),
