@@ -176,3 +176,82 @@ impl Datagram {
         self.extend(cx.now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Counters;
+    use crate::wire::{MAC, Outbox};
+    use std::net::UdpSocket;
+
+    const MS: u64 = SECOND / 1000;
+
+    #[test]
+    fn a_question_that_nobody_answers_goes_to_the_next_resolver() {
+        let servers: [UdpSocket; 2] = std::array::from_fn(|_| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket
+        });
+        let addresses = servers
+            .each_ref()
+            .map(|server| server.local_addr().unwrap());
+        let key = Key {
+            protocol: UDP,
+            src: "10.0.2.15:5000".parse().unwrap(),
+            dst: "10.0.2.3:53".parse().unwrap(),
+        };
+        let payload = [&udp(5000, DNS, 8)[..], b"question"].concat();
+        let packet = Packet {
+            src: key.src.ip(),
+            dst: key.dst.ip(),
+            protocol: UDP,
+            hops: 64,
+            tos: 0,
+            payload: &payload,
+            whole: &payload,
+        };
+        let mut flow = Datagram::open(SECOND, key, addresses[0]).unwrap();
+        let (mut out, mut scratch) = (Outbox::new(MAC, 1500), vec![0; 1500]);
+        let counters = Counters::default();
+        let mut at = |now, answered: bool| {
+            let mut cx = Cx {
+                now,
+                out: &mut out,
+                scratch: &mut scratch,
+                counters: &counters,
+                own: [None; 2],
+            };
+            flow.next_server(now, &addresses);
+            flow.send(&mut cx, &packet);
+            let mut data = [0; 100];
+            let asked = servers.iter().position(|server| {
+                let question = server.recv_from(&mut data);
+                let (length, from) = match question {
+                    Ok(question) => question,
+                    Err(_) => return false,
+                };
+                assert_eq!(&data[..length], b"question");
+                if answered {
+                    server.send_to(b"answer", from).unwrap();
+                }
+                true
+            });
+            flow.receive(&mut cx);
+            asked
+        };
+        // Questions for two records, then one of them again.
+        assert_eq!(at(SECOND, false), Some(0));
+        assert_eq!(at(SECOND + 10 * MS, false), Some(0));
+        assert_eq!(at(SECOND + 1000 * MS, false), Some(1));
+        assert_eq!(at(SECOND + 1500 * MS, true), Some(1));
+        // An answer has come: the resolver is asked for more.
+        assert_eq!(at(SECOND + 9000 * MS, false), Some(1));
+        assert_eq!(at(SECOND + 9999 * MS, false), Some(1));
+        assert_eq!(at(SECOND + 10_000 * MS, false), Some(0));
+        assert_eq!(
+            counters.udp_in.load(std::sync::atomic::Ordering::Relaxed),
+            1
+        );
+    }
+}
