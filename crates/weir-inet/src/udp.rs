@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
+use weir_netlink::{Error, errno};
 use weir_packet::Packet;
 use weir_sync::hash::RcuHash;
 use weir_sync::rcu::{Domain, Guard};
@@ -86,10 +87,22 @@ impl Ports {
         self.0.get()?.get(&port, guard).copied()
     }
 
-    /// Listens on a port; who listens there already is replaced.
-    pub fn listen(&self, domain: &Domain, port: Port, socket: Socket, guard: &Guard) {
+    /// Listens on a port.
+    ///
+    /// # Errors
+    /// EADDRINUSE if somebody in the stack listens there already.
+    pub fn listen(
+        &self,
+        domain: &Domain,
+        port: Port,
+        socket: Socket,
+        guard: &Guard,
+    ) -> Result<(), Error> {
         let sockets = self.0.get_or_init(|| RcuHash::new(domain));
-        sockets.insert(port, socket, guard);
+        match sockets.insert_if_absent(port, socket, guard) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Error::new(errno::EADDRINUSE)),
+        }
     }
 
     /// Listens on a port no more.

@@ -13,7 +13,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`config`] | attributes |
-//! | [`socket`] | the UDP ports of a namespace, and the device for each identifier and remote |
+//! | [`socket`] | listening, and the device for each identifier and remote |
 //! | [`send`], [`receive`] | encapsulation and decapsulation |
 //!
 //! The MTU is that of the route to the remote minus the headers. The underlay is the namespace in which the device was
@@ -28,7 +28,6 @@ pub mod send;
 pub mod socket;
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
 use weir_netlink::{Attr, Error, LinkStats64, Writer, errno};
@@ -37,7 +36,7 @@ use weir_sync::once_box::OnceBox;
 use weir_sync::rcu::{Guard, Published};
 
 use self::config::Config;
-use self::socket::{Receiver, Tunnels};
+use self::socket::Tunnels;
 use crate::cpu::Cx;
 use crate::device::{Device, NewDevice};
 use crate::ethtool::{Driver, Link as LinkReport, LinkSettings};
@@ -47,7 +46,9 @@ use crate::layers::Module;
 use crate::namespace::{Namespace, NsId};
 use crate::request::Ctl;
 use crate::stack::Stack;
+use crate::tunnel::Errors;
 use crate::tunnel::inner::Remembered;
+use crate::tunnel::ports::Receiver;
 use crate::{Kind, Link, NewLink, ethernet, ipv4, ipv6, register};
 
 /// The `geneve` link kind.
@@ -58,25 +59,12 @@ pub static KIND: Kind = Kind {
     validate: None,
 };
 
-/// The length of the header without options, in bytes.
-const HEADER_LEN: usize = 8;
-/// The length of the outer UDP header in bytes.
-const UDP_LEN: usize = 8;
 /// `ETH_P_TEB`: an Ethernet frame.
 const ETH_P_TEB: u16 = 0x6558;
 /// The smallest MTU in bytes.
 const MIN_MTU: u32 = 68;
 /// The largest MTU in bytes without the outer IP header (`IP_MAX_MTU - GENEVE_BASE_HLEN - ETH_HLEN`).
 const MAX_MTU: u32 = 65_535 - 16 - 14;
-
-/// Error counters in addition to those of every device.
-#[derive(Debug, Default)]
-pub struct Errors {
-    collisions: AtomicU64,
-    tx_carrier: AtomicU64,
-    rx_length: AtomicU64,
-    rx_frame: AtomicU64,
-}
 
 /// The Geneve state of a device.
 pub struct Geneve {
@@ -160,7 +148,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     let domain = &ctl.stack.domain;
     let tunnels = net.parts.get(&socket::TUNNELS);
     let tunnels = tunnels.get_or_make(|| Tunnels::new(domain));
-    tunnels.check_unused(&conf, ctl.guard)?;
+    socket::check_unused(tunnels, &conf, ctl.guard)?;
     let mtu = match new.mtu {
         Some(mtu) => mtu.clamp(MIN_MTU, largest(&conf)),
         None => mtu_to(&net, &conf, ctl.guard).unwrap_or(1500),
@@ -239,9 +227,15 @@ impl Link for Handle {
         let tunnels = socket::tunnels(&net).ok_or(Error::new(errno::ENODEV))?;
         let to = Receiver {
             key: device.key,
-            geneve: self.0.clone(),
+            tunnel: self.0.clone(),
         };
-        tunnels.listen(self.0.config.load(&guard), &net, &to, receive::receive)
+        let conf = self.0.config.load(&guard);
+        tunnels.listen(
+            &net,
+            &socket::entries(conf),
+            &to,
+            socket::listener(conf, receive::receive),
+        )
     }
 
     fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
@@ -252,7 +246,8 @@ impl Link for Handle {
         if let Some(net) = self.0.net.upgrade()
             && let Some(tunnels) = socket::tunnels(&net)
         {
-            tunnels.close(self.0.config.load(&guard), &net, device.key);
+            let entries = socket::entries(self.0.config.load(&guard));
+            tunnels.close(&net, &entries, device.key);
         }
     }
 
@@ -265,11 +260,7 @@ impl Link for Handle {
     }
 
     fn add_stats(&self, stats: &mut LinkStats64) {
-        let errors = &self.0.errors;
-        stats.collisions += errors.collisions.load(Relaxed);
-        stats.tx_carrier_errors += errors.tx_carrier.load(Relaxed);
-        stats.rx_length_errors += errors.rx_length.load(Relaxed);
-        stats.rx_frame_errors += errors.rx_frame.load(Relaxed);
+        self.0.errors.add_to(stats);
     }
 
     fn link_namespace(&self) -> Option<NsId> {
@@ -301,9 +292,9 @@ impl Link for Handle {
             }
             let to = Receiver {
                 key: device.key,
-                geneve: geneve.clone(),
+                tunnel: geneve.clone(),
             };
-            tunnels.moved(old, &conf, &to);
+            tunnels.moved(&socket::entries(old), &socket::entries(&conf), &to);
         }
         geneve.config.replace(conf);
         Ok(())

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kinds of IP tunnels share (`net/ipv4/ip_tunnel.c`): ipip, sit, gre and gretap.
+//! What the kinds of IP tunnels share (`net/ipv4/ip_tunnel.c`): ipip, sit, gre and gretap; and the kinds of tunnels in UDP
+//! datagrams: vxlan and geneve.
 //!
 //! | file | contents |
 //! |---|---|
 //! | [`parms`] | parameters and attributes |
 //! | [`lookup`] | the tunnel of a received packet, by local address, remote address and key |
-//! | [`inner`] | what is read and changed in inner packets; shared with vxlan |
+//! | [`inner`] | what is read and changed in inner packets, of all tunnels |
 //! | [`outer`] | outer headers, routes and errors about packets that do not fit |
 //! | [`receive`] | decapsulation |
+//! | [`udp`], [`ports`] | tunnels in UDP datagrams: outer headers and inner frames, listening |
 //!
 //! A kind is a [`Flavour`]. The underlay is the namespace in which the device was created, even after the device moves.
 //!
@@ -25,7 +27,9 @@ pub mod inner;
 pub mod lookup;
 pub mod outer;
 pub mod parms;
+pub mod ports;
 pub mod receive;
+pub mod udp;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -105,8 +109,23 @@ pub struct Errors {
     pub rx_crc: AtomicU64,
     /// A sequence number is missing or old.
     pub rx_fifo: AtomicU64,
-    /// The outer ECN bits contradict the inner ones.
+    /// The outer ECN bits contradict the inner ones, or an option is not understood.
     pub rx_frame: AtomicU64,
+    /// The inner frame is too short.
+    pub rx_length: AtomicU64,
+}
+
+impl Errors {
+    /// Adds the counters to those of the device.
+    pub fn add_to(&self, stats: &mut LinkStats64) {
+        stats.collisions += self.collisions.load(Relaxed);
+        stats.tx_carrier_errors += self.tx_carrier.load(Relaxed);
+        stats.tx_fifo_errors += self.tx_fifo.load(Relaxed);
+        stats.rx_crc_errors += self.rx_crc.load(Relaxed);
+        stats.rx_fifo_errors += self.rx_fifo.load(Relaxed);
+        stats.rx_frame_errors += self.rx_frame.load(Relaxed);
+        stats.rx_length_errors += self.rx_length.load(Relaxed);
+    }
 }
 
 /// The tunnel's part of a device (`struct ip_tunnel`).
@@ -485,13 +504,7 @@ impl Link for Handle {
     }
 
     fn add_stats(&self, stats: &mut LinkStats64) {
-        let errors = &self.0.errors;
-        stats.collisions += errors.collisions.load(Relaxed);
-        stats.tx_carrier_errors += errors.tx_carrier.load(Relaxed);
-        stats.tx_fifo_errors += errors.tx_fifo.load(Relaxed);
-        stats.rx_crc_errors += errors.rx_crc.load(Relaxed);
-        stats.rx_fifo_errors += errors.rx_fifo.load(Relaxed);
-        stats.rx_frame_errors += errors.rx_frame.load(Relaxed);
+        self.0.errors.add_to(stats);
     }
 
     fn fill_data(&self, stack: &Stack, out: &mut Writer) {

@@ -19,7 +19,7 @@
 //! |---|---|
 //! | [`config`] | attributes |
 //! | [`fdb`] | forwarding table, `bridge fdb`, learning |
-//! | [`socket`] | the UDP ports of a namespace |
+//! | [`socket`] | listening, and the device for each identifier |
 //! | [`send`], [`receive`] | encapsulation and decapsulation |
 //!
 //! The underlay is the namespace in which the device was created, even after the device moves.
@@ -33,7 +33,6 @@ pub mod receive;
 pub mod send;
 pub mod socket;
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
 use weir_netlink::nda::{ntf, nud};
@@ -45,7 +44,7 @@ use weir_sync::rcu::{Guard, Published};
 
 use self::config::Config;
 use self::fdb::{ALL_ZEROS, Remote, Site, Table, Update};
-use self::socket::{Receiver, Tunnels};
+use self::socket::Tunnels;
 use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, NewDevice};
@@ -56,7 +55,9 @@ use crate::layers::Module;
 use crate::namespace::{Namespace, NsId};
 use crate::request::Ctl;
 use crate::stack::Stack;
+use crate::tunnel::Errors;
 use crate::tunnel::inner::Remembered;
+use crate::tunnel::ports::Receiver;
 use crate::{Kind, Link, NewLink, ethernet, register};
 
 /// The `vxlan` link kind.
@@ -67,8 +68,6 @@ pub static KIND: Kind = Kind {
     validate: None,
 };
 
-/// The length of the VXLAN header in bytes.
-const HEADER_LEN: usize = 8;
 /// Flag in the first word of the header: an identifier is present (`VXLAN_HF_VNI`).
 const VNI_FLAG: u32 = 1 << 27;
 /// Flag: a group policy is present (`VXLAN_HF_GBP`).
@@ -82,15 +81,6 @@ const AGE_INTERVAL: u64 = 10 * SECOND;
 /// The smallest and the largest MTU in bytes.
 const MIN_MTU: u32 = 68;
 const MAX_MTU: u32 = 65_535;
-
-/// Error counters in addition to those of every device.
-#[derive(Debug, Default)]
-pub struct Errors {
-    collisions: AtomicU64,
-    tx_carrier: AtomicU64,
-    rx_length: AtomicU64,
-    rx_frame: AtomicU64,
-}
 
 /// The VXLAN state of a device.
 pub struct Vxlan {
@@ -340,9 +330,15 @@ impl Link for Handle {
         let tunnels = socket::tunnels(&net).ok_or(Error::new(errno::ENODEV))?;
         let to = Receiver {
             key: device.key,
-            vxlan: self.0.clone(),
+            tunnel: self.0.clone(),
         };
-        tunnels.listen(self.0.config.load(&guard), &net, &to, receive::receive)
+        let conf = self.0.config.load(&guard);
+        tunnels.listen(
+            &net,
+            &socket::entries(conf),
+            &to,
+            socket::listener(conf, receive::receive),
+        )
     }
 
     fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
@@ -358,7 +354,8 @@ impl Link for Handle {
         if let Some(net) = self.0.net.upgrade()
             && let Some(tunnels) = socket::tunnels(&net)
         {
-            tunnels.close(self.0.config.load(&guard), &net, device.key);
+            let entries = socket::entries(self.0.config.load(&guard));
+            tunnels.close(&net, &entries, device.key);
         }
     }
 
@@ -371,11 +368,7 @@ impl Link for Handle {
     }
 
     fn add_stats(&self, stats: &mut LinkStats64) {
-        let errors = &self.0.errors;
-        stats.collisions += errors.collisions.load(Relaxed);
-        stats.tx_carrier_errors += errors.tx_carrier.load(Relaxed);
-        stats.rx_length_errors += errors.rx_length.load(Relaxed);
-        stats.rx_frame_errors += errors.rx_frame.load(Relaxed);
+        self.0.errors.add_to(stats);
     }
 
     fn link_namespace(&self) -> Option<NsId> {

@@ -17,7 +17,7 @@ use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv4, Ipv6};
 use weir_packet::{DropReason, Flags, Packet, PacketType, checksum};
 
 use super::inner::Inner;
-use super::{IpTunnel, Parms};
+use super::{Errors, IpTunnel, Parms};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
@@ -28,8 +28,8 @@ use crate::settings::{Ipv4 as Slot, WithSettings};
 
 /// The longest tunnel header in bytes.
 const LONGEST: usize = 24;
-/// The number of bytes an outer packet needs in front of the inner one, with its own Ethernet header and a tag.
-const HEADROOM: usize = LONGEST + Ipv6::LEN + Ethernet::LEN + 4;
+/// The number of bytes in front of a tunnel's headers: the outer IP header, and an Ethernet header with a tag.
+const IN_FRONT: usize = Ipv6::LEN + Ethernet::LEN + 4;
 /// The smallest MTU of IPv6 in bytes.
 const IPV6_MIN_MTU: usize = 1280;
 
@@ -66,19 +66,15 @@ impl Header {
         self.len == 0
     }
 
-    fn write(&self, packet: &mut Packet) -> bool {
-        let Some(room) = packet.push(self.len) else {
-            return false;
-        };
-        room.iter_mut()
-            .zip(&self.octets)
-            .for_each(|(to, from)| *to = *from);
+    /// Writes the header to the room for it at the front of a packet.
+    fn write(&self, packet: &mut Packet) {
+        let room = packet.data_mut().iter_mut().take(self.len);
+        room.zip(&self.octets).for_each(|(to, from)| *to = *from);
         if let Some(at) = self.check {
             let check = checksum::checksum(packet.data()).to_be_bytes();
             let field = packet.data_mut().iter_mut().skip(at);
             field.zip(check).for_each(|(to, from)| *to = from);
         }
-        true
     }
 }
 
@@ -157,14 +153,14 @@ pub fn inherited(tos: u8, inner: &Inner) -> u8 {
 }
 
 /// Drops a packet that could not be sent and counts the error (`tx_error`).
-pub fn fail(tunnel: &IpTunnel, cx: &Cx<'_>, device: &Device, errno: i32, packet: Packet) {
+pub fn fail(errors: &Errors, cx: &Cx<'_>, device: &Device, errno: i32, packet: Packet) {
     let reason = match errno {
         ELOOP => {
-            tunnel.errors.collisions.fetch_add(1, Relaxed);
+            errors.collisions.fetch_add(1, Relaxed);
             DropReason::RECURSION_LIMIT
         }
         _ => {
-            tunnel.errors.tx_carrier.fetch_add(1, Relaxed);
+            errors.tx_carrier.fetch_add(1, Relaxed);
             DropReason::IP_OUTNOROUTES
         }
     };
@@ -221,24 +217,25 @@ fn fit(
     Err(())
 }
 
-/// Prepends the tunnel's header and clears the metadata that belongs to the packet's path so far.
-fn encapsulate(
+/// Makes room for a tunnel's headers, `len` bytes, in front of a packet, and clears the metadata that belongs to its path
+/// so far. A packet for which there is no memory is dropped.
+pub fn make_room(
     cx: &Cx<'_>,
-    tunnel: &IpTunnel,
     device: &Arc<Device>,
-    header: &Header,
+    net: &Namespace,
+    len: usize,
     mut packet: Packet,
 ) -> Option<Packet> {
     packet.set_tunnel(None);
     packet.set_conn(None);
-    if packet.headroom() < HEADROOM {
-        let Some(wider) = packet.copy_with_headroom(HEADROOM) else {
+    if packet.headroom() < len + IN_FRONT {
+        let Some(wider) = packet.copy_with_headroom(len + IN_FRONT) else {
             discard(cx, device, DropReason::NOMEM, packet);
             return None;
         };
         packet = wider;
     }
-    if !header.write(&mut packet) {
+    if packet.push(len).is_none() {
         discard(cx, device, DropReason::NOMEM, packet);
         return None;
     }
@@ -246,11 +243,20 @@ fn encapsulate(
     packet.flags = Flags::LOCAL;
     packet.set_pkt_type(PacketType::Outgoing);
     (packet.iif, packet.queue, packet.time) = (0, 0, cx.now);
-    let elsewhere = !std::ptr::eq(Arc::as_ptr(device.namespace(cx.guard)), tunnel.net.as_ptr());
+    let elsewhere = !std::ptr::eq(Arc::as_ptr(device.namespace(cx.guard)), net);
     if elsewhere {
         packet.mark = 0;
     }
     Some(packet)
+}
+
+/// Returns the TTL of outer packets that take a route and have none of their own.
+pub fn default_ttl(net: &Namespace, route: &ipv4::route::Output<'_>) -> u8 {
+    let ttl = match route.hop_limit {
+        0 => net.conf().ipv4.get(Slot::DefaultTtl).clamp(1, 255) as u32,
+        limit => limit.clamp(1, 255),
+    };
+    ttl as u8
 }
 
 /// Sends one packet over IPv4 (`ip_tunnel_xmit`).
@@ -264,7 +270,7 @@ pub fn send_v4(
 ) {
     let guard = cx.guard;
     let (IpAddr::V4(src), IpAddr::V4(dst)) = (way.src, way.dst) else {
-        return fail(tunnel, cx, device, EAFNOSUPPORT, packet);
+        return fail(&tunnel.errors, cx, device, EAFNOSUPPORT, packet);
     };
     let wanted = Wanted {
         dst,
@@ -275,10 +281,10 @@ pub fn send_v4(
     };
     let route = match ipv4::route::output_by(net, &wanted, way.link, guard) {
         Ok(route) if Arc::ptr_eq(route.hop.device, device) => {
-            return fail(tunnel, cx, device, ELOOP, packet);
+            return fail(&tunnel.errors, cx, device, ELOOP, packet);
         }
         Ok(route) => route,
-        Err(errno) => return fail(tunnel, cx, device, errno, packet),
+        Err(errno) => return fail(&tunnel.errors, cx, device, errno, packet),
     };
     let df = way.df || way.inherit_df && inner.df;
     let overhead = Ipv4::LEN + header.len() + ethernet_len(tunnel);
@@ -290,14 +296,14 @@ pub fn send_v4(
         return;
     };
     let octets = packet.len().saturating_sub(inner.link);
-    let Some(packet) = encapsulate(cx, tunnel, device, header, packet) else {
+    let Some(mut packet) = make_room(cx, device, net, header.len(), packet) else {
         return;
     };
-    let ttl = match (way.ttl, route.hop_limit) {
-        (0, _) if inner.ip => inner.ttl,
-        (0, 0) => net.conf().ipv4.get(Slot::DefaultTtl).clamp(1, 255) as u8,
-        (0, limit) => limit.clamp(1, 255) as u8,
-        (ttl, _) => ttl,
+    header.write(&mut packet);
+    let ttl = match way.ttl {
+        0 if inner.ip => inner.ttl,
+        0 => default_ttl(net, &route),
+        ttl => ttl,
     };
     let head = ipv4::output::Header {
         protocol: way.protocol,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Decapsulation by IP tunnels (`ip_tunnel_rcv`, `__ip6_tnl_rcv`).
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -37,21 +36,18 @@ impl Info {
     }
 }
 
-/// Returns the metadata of a received packet.
-fn metadata(outer: &Outer, info: &Info) -> Tunnel {
+/// Returns the metadata of a received packet with an outer header, without a key.
+pub fn metadata(outer: &Outer) -> Tunnel {
     Tunnel {
-        ends: match (outer.src, outer.dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => Ends::V4(src.octets(), dst.octets()),
-            (src, dst) => Ends::new(src, dst).unwrap_or(Ends::V4([0; 4], [0; 4])),
-        },
+        ends: Ends::new(outer.src, outer.dst).unwrap_or(Ends::V4([0; 4], [0; 4])),
         options: None,
-        id: info.key,
-        has_id: info.flags & GRE_KEY != 0,
+        id: 0,
+        has_id: false,
         src_port: 0,
         dst_port: 0,
         tos: outer.tos,
         ttl: outer.ttl,
-        checksum: info.flags & GRE_CSUM != 0,
+        checksum: false,
         dont_fragment: false,
         transmit: false,
     }
@@ -145,7 +141,12 @@ pub fn deliver(
     let elsewhere = !Arc::ptr_eq(underlay.namespace(guard), device.namespace(guard));
     scrub(cx, &mut packet, elsewhere);
     if parms.external {
-        let metadata = metadata(outer, info);
+        let metadata = Tunnel {
+            id: info.key,
+            has_id: info.flags & GRE_KEY != 0,
+            checksum: info.flags & GRE_CSUM != 0,
+            ..metadata(outer)
+        };
         packet.set_tunnel(Some(tunnel.remembered().share(metadata, guard)));
     }
     packet.protocol = protocol;

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The UDP ports on which the VXLAN devices of a namespace listen, and the device for each
-//! identifier (`struct vxlan_sock`, `vxlan_sock_add`, `vxlan_vs_find_vni`).
+//! How the VXLAN devices of a namespace listen on UDP ports, and the device for each identifier (`struct vxlan_sock`,
+//! `vxlan_sock_add`, `vxlan_vs_find_vni`).
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use weir_netlink::{Error, errno};
-use weir_sync::hash::RcuHash;
 use weir_sync::once_box::OnceBox;
-use weir_sync::order::{self, Mutex, MutexGuard};
-use weir_sync::rcu::{Domain, Guard};
+use weir_sync::rcu::Guard;
 
 use super::Vxlan;
 use super::config::Config;
-use crate::device::{Device, DeviceKey};
+use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::parts::Key;
+use crate::tunnel::ports;
 use crate::udp::{self, Port, Receive};
 
 /// What the devices that share a port agree on.
@@ -30,47 +28,36 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// As the port's owner is told of it.
-    fn to_udp(self, receive: Receive) -> udp::Socket {
-        udp::Socket {
-            receive,
-            zero_csum6: self.zero_csum6,
-            data: u32::from(self.external) | u32::from(self.gbp) << 1,
-        }
-    }
-
-    /// What `to_udp` was made of.
+    /// What `listener` was made of.
     #[inline]
     pub fn of(socket: &udp::Socket) -> Self {
         Self {
             external: socket.data & 1 != 0,
-            zero_csum6: socket.zero_csum6,
             gbp: socket.data & 2 != 0,
+            zero_csum6: socket.data & 4 != 0,
         }
+    }
+
+    /// Returns the address of the device for an identifier.
+    #[inline]
+    pub fn address(self, vni: u32) -> u32 {
+        if self.external { 0 } else { vni }
     }
 }
 
-/// Who gets packets of an identifier.
-#[derive(Clone)]
-pub struct Receiver {
-    /// The device.
-    pub key: DeviceKey,
-    /// Its own part.
-    pub vxlan: Arc<Vxlan>,
+/// The listener of a device's ports, whose datagrams `receive` takes.
+pub(super) fn listener(conf: &Config, receive: Receive) -> udp::Socket {
+    let flags = [conf.external, conf.gbp, conf.zero_csum6_rx];
+    let bits = flags.into_iter().zip(0..);
+    udp::Socket {
+        receive,
+        zero_csum6: conf.zero_csum6_rx,
+        data: bits.fold(0, |data, (flag, bit)| data | u32::from(flag) << bit),
+    }
 }
 
-/// Devices with their own parts.
-type Members = Vec<(Weak<Device>, Weak<Vxlan>)>;
-
-/// The VXLAN state of a namespace that has been the underlay of a device.
-pub struct Tunnels {
-    /// The receiving devices by port and identifier; 0 stands for all identifiers.
-    receivers: RcuHash<(Port, u32), Receiver>,
-    /// The ports, and how many devices share each.
-    users: Mutex<BTreeMap<Port, (Socket, u32)>, order::Ports>,
-    /// The devices whose underlay is the namespace, up or down.
-    devices: Mutex<Members, order::Tunnels>,
-}
+/// The VXLAN state of a namespace: its devices by identifier, where 0 stands for all.
+pub type Tunnels = ports::Tunnels<u32, Vxlan>;
 
 /// Made for the first device whose underlay the namespace is.
 pub(super) static TUNNELS: Key<OnceBox<Tunnels>, 6> = Key::new();
@@ -107,126 +94,10 @@ pub fn check_unused(
     Ok(())
 }
 
-impl std::fmt::Debug for Tunnels {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tunnels").finish_non_exhaustive()
-    }
-}
-
-fn ports(conf: &Config) -> impl Iterator<Item = Port> {
+/// Returns the ports of a device with its address there.
+pub(super) fn entries(conf: &Config) -> Vec<(Port, u32)> {
     let ipv6 = conf.is_ipv6() || conf.external;
     let ipv4 = !ipv6 || conf.external;
-    let port = conf.dst_port;
-    let families = [(ipv6, true), (ipv4, false)];
-    let families = families.into_iter().filter(|(has, _)| *has);
-    families.map(move |(_, ipv6)| Port { ipv6, port })
-}
-
-fn vni(conf: &Config) -> u32 {
-    if conf.external { 0 } else { conf.vni }
-}
-
-impl Tunnels {
-    /// Creates an empty state.
-    pub fn new(domain: &Domain) -> Self {
-        Self {
-            receivers: RcuHash::new(domain),
-            users: Mutex::default(),
-            devices: Mutex::default(),
-        }
-    }
-
-    /// Returns the device that receives packets with an identifier.
-    #[inline]
-    pub fn receiver<'g>(
-        &'g self,
-        port: Port,
-        socket: Socket,
-        vni: u32,
-        guard: &'g Guard,
-    ) -> Option<&'g Receiver> {
-        let vni = if socket.external { 0 } else { vni };
-        self.receivers.get(&(port, vni), guard)
-    }
-
-    fn users(&self) -> MutexGuard<'_, BTreeMap<Port, (Socket, u32)>, order::Ports> {
-        self.users.lock()
-    }
-
-    /// Opens the ports of a device that went up, or shares them with devices that have the same
-    /// receive flags. `receive` takes the datagrams for a port opened here.
-    pub fn listen(
-        &self,
-        conf: &Config,
-        ns: &Namespace,
-        to: &Receiver,
-        receive: Receive,
-    ) -> Result<(), Error> {
-        let domain = self.receivers.domain();
-        let guard = domain.pin();
-        let socket = Socket {
-            external: conf.external,
-            zero_csum6: conf.zero_csum6_rx,
-            gbp: conf.gbp,
-        };
-        let mut users = self.users();
-        let taken = |port: Port| {
-            let other = users.get(&port);
-            other.is_some_and(|(other, _)| *other != socket)
-        };
-        if ports(conf).any(taken) {
-            return Err(Error::new(errno::EADDRINUSE));
-        }
-        for port in ports(conf) {
-            users.entry(port).or_insert((socket, 0)).1 += 1;
-            let entry = (port, vni(conf));
-            self.receivers.insert(entry, to.clone(), &guard);
-            udp::ports(ns).listen(domain, port, socket.to_udp(receive), &guard);
-        }
-        Ok(())
-    }
-
-    /// Closes the ports of a device that went down.
-    pub fn close(&self, conf: &Config, ns: &Namespace, key: DeviceKey) {
-        let guard = self.receivers.domain().pin();
-        let mut users = self.users();
-        for port in ports(conf) {
-            let mine = |other: &Receiver| other.key == key;
-            let entry = (port, vni(conf));
-            if self.receivers.remove_if(&entry, &guard, mine).is_none() {
-                continue;
-            }
-            if let Some((_, count)) = users.get_mut(&port) {
-                *count -= 1;
-                if *count == 0 {
-                    users.remove(&port);
-                    udp::ports(ns).close(port, &guard);
-                }
-            }
-        }
-    }
-
-    fn all(&self) -> MutexGuard<'_, Members, order::Tunnels> {
-        self.devices.lock()
-    }
-
-    /// Returns the devices whose underlay is the namespace.
-    pub fn devices(&self) -> Vec<(Arc<Device>, Arc<Vxlan>)> {
-        let all = self.all();
-        let both = |(device, vxlan): &(Weak<Device>, Weak<Vxlan>)| {
-            let device = device.upgrade().filter(|device| device.is_registered())?;
-            Some((device, vxlan.upgrade()?))
-        };
-        all.iter().filter_map(both).collect()
-    }
-
-    pub(super) fn enter(&self, device: &Arc<Device>, vxlan: &Arc<Vxlan>) {
-        self.all()
-            .push((Arc::downgrade(device), Arc::downgrade(vxlan)));
-    }
-
-    pub(super) fn leave(&self, vxlan: &Vxlan) {
-        self.all()
-            .retain(|(_, other)| !std::ptr::eq(other.as_ptr(), vxlan));
-    }
+    let address = if conf.external { 0 } else { conf.vni };
+    ports::entries(conf.dst_port, (ipv4, ipv6), address)
 }

@@ -53,3 +53,10 @@ ethtool -i h0
 ip link del h0
 ip link set v0 down
 ip -br link show type geneve
+ip link add x0 type geneve id 60 remote 10.0.0.9 dstport 7001; ip link set x0 up
+ip link add x1 type vxlan id 60 remote 10.0.0.9 dstport 7001; ip link set x1 up
+ip -br link show x1 | grep -c UP
+ip link set x0 down; ip link set x1 up
+ip link set x0 up
+ip link set x1 down; ip link set x0 up
+python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 7001))' 2>&1 | tail -1
