@@ -19,7 +19,7 @@ use weir_packet::{Batch, DropReason, Packet, PacketType, checksum, jhash2};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::fib::encap::{entry, push_labels};
+use crate::fib::encap::{entries, push_labels};
 use crate::fib::mpls::{self, ENTROPY, FIRST_UNRESERVED, Hop, Mpls, Payload, Route, SHIM, Via};
 use crate::layers::{Module, PacketType as Registered};
 use crate::neigh;
@@ -150,11 +150,7 @@ fn forward<'a, 'g: 'a>(
             return refuse(DropReason::UNHANDLED_PROTO, packet);
         }
     } else {
-        packet.protocol = ETH_P_MPLS_UC;
-        let stack = hop.labels.iter().enumerate();
-        let last = hop.labels.len().wrapping_sub(1);
-        let entries = stack.map(|(n, label)| entry(*label, ttl, n == last && first.bottom));
-        if !push_labels(&mut packet, hop.labels.len(), entries) {
+        if !push_labels(&mut packet, &hop.labels, ttl, first.bottom) {
             return refuse(DropReason::NOMEM, packet);
         }
     }
@@ -227,9 +223,7 @@ fn pop_last(packet: &mut Packet, route: &Route, ttl: Option<u8>) -> bool {
 
 /// Returns the hash of a packet with nothing but labels, for `ip route get`.
 pub fn hash_of(labels: &[u32]) -> u32 {
-    let last = labels.len().wrapping_sub(1);
-    let all = labels.iter().enumerate();
-    let entries = all.flat_map(|(n, label)| entry(*label, 1, n == last));
+    let entries = entries(labels, 1, true).flatten();
     hash(&entries.collect::<Vec<_>>())
 }
 
@@ -241,7 +235,7 @@ fn hash(data: &[u8]) -> u32 {
             break;
         };
         if entry.label >= FIRST_UNRESERVED {
-            hash = jhash_words([entry.label, 0, 0], hash, 1);
+            hash = jhash2(&[entry.label], hash);
             if entropy {
                 break;
             }
@@ -254,21 +248,16 @@ fn hash(data: &[u8]) -> u32 {
         let inner = data.get((n + 1) * SHIM..).unwrap_or_default();
         if let Some(ip) = Ipv4::new(inner).filter(|_| inner.first().is_some_and(|b| b >> 4 == 4)) {
             let [src, dst] = [ip.src(), ip.dst()].map(u32::from_be_bytes);
-            hash = jhash_words([src, dst, ip.protocol().into()], hash, 3);
+            hash = jhash2(&[src, dst, ip.protocol().into()], hash);
         } else if let Some(ip) = Ipv6::new(inner) {
             for address in [ip.src(), ip.dst()] {
                 hash = address_hash(address, hash);
             }
-            hash = jhash_words([ip.next_header().into(), 0, 0], hash, 1);
+            hash = jhash2(&[ip.next_header().into()], hash);
         }
         break;
     }
     hash
-}
-
-/// `jhash_1word` and `jhash_3words`, whose start depends on their number.
-fn jhash_words(words: [u32; 3], start: u32, count: usize) -> u32 {
-    jhash2(words.get(..count).unwrap_or_default(), start)
 }
 
 /// `__ipv6_addr_jhash`

@@ -8,14 +8,16 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_packet::Packet;
 use weir_packet::header::ethernet::ETH_P_MPLS_UC;
 use weir_packet::header::{Ethernet, Ipv4, Ipv6};
 use weir_packet::tunnel::Tunnel;
+use weir_packet::{DropReason, Packet};
 use weir_sync::rcu::Guard;
 
 use super::mpls::{self, SHIM};
+use crate::cpu::Cx;
 use crate::device::Device;
+use crate::drops::Place;
 
 /// The encapsulation of a hop (`struct lwtunnel_state`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -58,25 +60,37 @@ impl Encap {
 /// Bytes at the start of a frame that the reference to the metadata needs.
 const REFERENCE: usize = 8;
 
-/// Has a packet, which begins with its network header, carry the metadata of the hop that it takes, or the labels.
+/// Has a packet, which begins with its network header, carry the metadata of the hop that it takes, or the labels. A packet
+/// for which there is no memory is dropped at the hop's device, and counted at a place.
 #[inline]
-pub fn attach(encap: Option<&Arc<Encap>>, out: &Device, guard: &Guard, packet: &mut Packet) {
-    if let Some(encap) = encap {
-        attach_some(encap, out, guard, packet);
+pub fn attach(
+    encap: Option<&Arc<Encap>>,
+    cx: &Cx<'_>,
+    (out, place): (&Device, Place),
+    mut packet: Packet,
+) -> Option<Packet> {
+    if let Some(encap) = encap
+        && !attach_some(encap, out, cx.guard, &mut packet)
+    {
+        cx.drop(out, place, DropReason::NOMEM, packet);
+        return None;
     }
+    Some(packet)
 }
 
-fn attach_some(encap: &Encap, out: &Device, guard: &Guard, packet: &mut Packet) {
+fn attach_some(encap: &Encap, out: &Device, guard: &Guard, packet: &mut Packet) -> bool {
     match encap {
         Encap::Tunnel { tunnel, .. } => {
             let tunnel = || Some(tunnel.clone());
-            if !packet.set_tunnel(tunnel()) {
-                // The frame has no headroom left, so the packet is copied to another frame.
-                if let Some(mut wider) = packet.copy_with_headroom(REFERENCE) {
-                    wider.set_tunnel(tunnel());
-                    *packet = wider;
-                }
+            if packet.set_tunnel(tunnel()) {
+                return true;
             }
+            // The frame has no headroom left, so the packet is copied to another frame.
+            let Some(wider) = packet.copy_with_headroom(REFERENCE) else {
+                return false;
+            };
+            *packet = wider;
+            packet.set_tunnel(tunnel())
         }
         Encap::Mpls { labels, ttl } => {
             let data = packet.data();
@@ -94,37 +108,33 @@ fn attach_some(encap: &Encap, out: &Device, guard: &Guard, packet: &mut Packet) 
                     _ => own,
                 },
             };
-            let last = labels.len().wrapping_sub(1);
-            let all = labels.iter().enumerate();
-            push_labels(
-                packet,
-                labels.len(),
-                all.map(|(n, label)| entry(*label, ttl, n == last)),
-            );
+            push_labels(packet, labels, ttl, true)
         }
     }
 }
 
-/// Returns an entry of a label stack (`mpls_entry_encode`).
-pub fn entry(label: u32, ttl: u8, bottom: bool) -> [u8; SHIM] {
-    (label << 12 | u32::from(bottom) << 8 | u32::from(ttl)).to_be_bytes()
+/// Returns the entries of a stack of labels (`mpls_entry_encode`), the last of which may be the bottom.
+pub fn entries(labels: &[u32], ttl: u8, bottom: bool) -> impl Iterator<Item = [u8; SHIM]> {
+    labels.iter().enumerate().map(move |(n, label)| {
+        let last = bottom && n + 1 == labels.len();
+        (label << 12 | u32::from(last) << 8 | u32::from(ttl)).to_be_bytes()
+    })
 }
 
-/// Pushes entries on a packet, which becomes a labelled one. Returns `false` if there is no memory.
-pub fn push_labels(
-    packet: &mut Packet,
-    count: usize,
-    entries: impl Iterator<Item = [u8; SHIM]>,
-) -> bool {
-    if packet.headroom() < count * SHIM + Ethernet::LEN {
-        match packet.copy_with_headroom(count * SHIM + Ethernet::LEN) {
+/// Pushes labels on a packet, which becomes a labelled one; `bottom` says that it was none before. Returns `false` if there
+/// is no memory.
+pub fn push_labels(packet: &mut Packet, labels: &[u32], ttl: u8, bottom: bool) -> bool {
+    let len = labels.len() * SHIM;
+    if packet.headroom() < len + Ethernet::LEN {
+        match packet.copy_with_headroom(len + Ethernet::LEN) {
             Some(wider) => *packet = wider,
             None => return false,
         }
     }
-    let Some(room) = packet.push(count * SHIM) else {
+    let Some(room) = packet.push(len) else {
         return false;
     };
+    let entries = entries(labels, ttl, bottom);
     for (to, entry) in room.chunks_exact_mut(SHIM).zip(entries) {
         to.copy_from_slice(&entry);
     }

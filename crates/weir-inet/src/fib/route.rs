@@ -9,7 +9,7 @@
 //!
 //! A route by a nexthop object (`RTA_NH_ID`) has the hops of the object ([`RouteInfo::paths`]).
 //!
-//! Not implemented: realms (`RTA_FLOW`), encapsulation other than `ip` and `ip6`, source-specific IPv6 routes.
+//! Not implemented: realms (`RTA_FLOW`), encapsulation other than `ip`, `ip6` and `mpls`, source-specific IPv6 routes.
 //! The netlink handler rejects them by name.
 
 use std::net::IpAddr;

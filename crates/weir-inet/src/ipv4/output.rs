@@ -86,8 +86,11 @@ impl<'g> Runs<'g> {
 impl<'g> Groups<'g> {
     /// Adds a packet that fits the MTU.
     #[inline]
-    pub fn push(&mut self, cx: &mut Cx<'_>, hop: &Hop<'g>, mut packet: Packet) {
-        encap::attach(hop.encap, hop.device, cx.guard, &mut packet);
+    pub fn push(&mut self, cx: &mut Cx<'_>, hop: &Hop<'g>, packet: Packet) {
+        let at = (&**hop.device, Place::Ipv4Out);
+        let Some(packet) = encap::attach(hop.encap, cx, at, packet) else {
+            return;
+        };
         if self.packets.is_full() {
             self.flush(cx);
         }

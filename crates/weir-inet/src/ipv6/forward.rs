@@ -63,15 +63,17 @@ pub struct Run<'g> {
 impl<'g> Run<'g> {
     /// Adds a packet. Packets to a different next hop are sent first.
     #[inline]
-    pub fn push(&mut self, cx: &mut Cx<'_>, hop: Hop<'g>, mut packet: Packet) {
+    pub fn push(&mut self, cx: &mut Cx<'_>, hop: Hop<'g>, packet: Packet) {
+        let place = Place::Ipv6Out;
         if Encap::is_mpls(hop.encap) && packet.segments().is_some() {
             // Labels go on packets of the wire.
-            let place = Place::Ipv6Out;
             return crate::segments::each(cx, hop.device, place, packet, |cx, segment| {
                 self.push(cx, hop, segment);
             });
         }
-        encap::attach(hop.encap, hop.device, cx.guard, &mut packet);
+        let Some(packet) = encap::attach(hop.encap, cx, (hop.device, place), packet) else {
+            return;
+        };
         if self.hop.is_some_and(|before| !before.is_same(&hop)) || self.batch.is_full() {
             self.flush(cx);
         }

@@ -294,7 +294,9 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
         let way = (route.named, device, route.next_hop);
         return fragment(cx, ns, way, route.encap, mtu, packet);
     }
-    encap::attach(route.encap, device, cx.guard, &mut packet);
+    let Some(packet) = encap::attach(route.encap, cx, (device, Place::Ipv6Out), packet) else {
+        return;
+    };
     let batch = Batch::from(packet);
     count_multicast(cx, route.named, head.dst, &batch);
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
@@ -321,7 +323,9 @@ pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: P
         cx.mib6(route.named).ip(Ip::FragFails, 1);
         return cx.drop(device, Place::Ipv6Out, DropReason::PKT_TOO_BIG, packet);
     }
-    encap::attach(route.encap, device, cx.guard, &mut packet);
+    let Some(packet) = encap::attach(route.encap, cx, (device, Place::Ipv6Out), packet) else {
+        return;
+    };
     let batch = Batch::from(packet);
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
 }
@@ -348,7 +352,9 @@ pub(super) fn fragment(
     let mut batch = Batch::new();
     for mut fragment in fragments {
         cx.stack.trace.copied(&mut fragment);
-        encap::attach(encap, device, cx.guard, &mut fragment);
+        let Some(fragment) = encap::attach(encap, cx, (device, Place::Ipv6Out), fragment) else {
+            continue;
+        };
         if let Err(fragment) = batch.push(fragment) {
             let full = std::mem::replace(&mut batch, Batch::from(fragment));
             count_multicast(cx, named, dst, &full);

@@ -4,7 +4,7 @@
 
 use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Writer, errno, policy, rta};
 
-use crate::fib::encap::{Encap, entry};
+use crate::fib::encap::{Encap, entries};
 use crate::fib::mpls::{IMPLICIT_NULL, MAX_LABELS, SHIM};
 
 fn invalid<T>(text: &'static str) -> Result<T, Error> {
@@ -52,9 +52,7 @@ pub fn labels(attr: &Attr<'_>, most: usize) -> Result<Vec<u32>, Error> {
 
 /// Writes a stack of labels (`nla_put_labels`).
 pub fn put_labels(out: &mut Writer, ty: u16, labels: &[u32]) {
-    let last = labels.len().wrapping_sub(1);
-    let entries = labels.iter().enumerate();
-    let entries = entries.flat_map(|(n, label)| entry(*label, 0, n == last));
+    let entries = entries(labels, 0, true).flatten();
     out.put(ty, &entries.collect::<Vec<_>>());
 }
 
