@@ -26,7 +26,9 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64};
 
 use weir_netlink::ifla::{self, arphrd, iff};
 use weir_netlink::{Error, Writer, errno};
-use weir_packet::{Batch, DropReason, Flags, Packet, SegmentKind, VlanTag, offload};
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
+use weir_packet::vnet::{self, Header, Outgoing, Wired};
+use weir_packet::{Batch, DropReason, Flags, Packet};
 use weir_sync::rcu::{Guard, Published};
 
 use crate::cpu::Cx;
@@ -83,17 +85,13 @@ const USER_FEATURES: u64 = bit::HW_CSUM | bit::TSO | bit::TSO_ECN | bit::TSO6;
 const MOST_FILES: usize = 256;
 /// Bytes of a `struct tun_pi`.
 const PI: usize = 4;
-/// Bytes of a `struct virtio_net_hdr`, the shortest header.
-pub const VNET: usize = 10;
 /// The longest header in front of a frame: a length beyond is refused.
 const LONGEST_VNET: u32 = 256;
-const ETH_P_IP: u16 = 0x0800;
-const ETH_P_IPV6: u16 = 0x86dd;
 
 /// A file that is attached to a device: a queue of frames to a program.
 pub trait File: Send + Sync {
-    /// Gives a frame to the program, in parts. Returns false if there is no room.
-    fn frame(&self, parts: &[&[u8]]) -> bool;
+    /// Gives a frame to the program, in parts, of which some may be empty. Returns false if there is no room.
+    fn frame(&self, parts: [&[u8]; vnet::PARTS]) -> bool;
 
     /// The device is gone.
     fn gone(&self);
@@ -165,7 +163,7 @@ pub fn create(
         group: AtomicU32::new(u32::MAX),
         hardware: AtomicU16::new(if bare { arphrd::NONE } else { arphrd::ETHER }),
         offloads: AtomicU64::new(0),
-        vnet: AtomicU32::new(VNET as u32),
+        vnet: AtomicU32::new(vnet::LEN as u32),
         sndbuf: AtomicU32::new(i32::MAX as u32),
         carrier: AtomicBool::new(true),
         little: AtomicBool::new(false),
@@ -246,7 +244,7 @@ impl Tun {
 
     /// Sets the length of the virtio header in bytes (TUNSETVNETHDRSZ): EINVAL if it is too short.
     pub fn set_vnet_len(&self, to: u32) -> Result<(), i32> {
-        if !(VNET as u32..=LONGEST_VNET).contains(&to) {
+        if !(vnet::LEN as u32..=LONGEST_VNET).contains(&to) {
             return Err(errno::EINVAL);
         }
         self.vnet.store(to, Relaxed);
@@ -383,8 +381,8 @@ impl Tun {
         }
         let mut header = None;
         if self.has(flag::VNET_HDR) {
-            let (vnet, rest) = bytes.split_at_checked(self.vnet_len() as usize)?;
-            header = Some(Vnet::parse(vnet.first_chunk()?));
+            let (first, rest) = bytes.split_at_checked(self.vnet_len() as usize)?;
+            header = Some(Header::parse(*first.first_chunk()?));
             bytes = rest;
         }
         let bare = self.is_bare();
@@ -406,7 +404,7 @@ impl Tun {
         }
         match header {
             None => Some(packet),
-            Some(header) => header.apply(packet),
+            Some(header) => apply(header, packet),
         }
     }
 
@@ -418,123 +416,35 @@ impl Tun {
             head[2..PI].copy_from_slice(&packet.protocol.to_be_bytes());
             length = PI;
         }
-        let mut check = None;
-        if self.has(flag::VNET_HDR) {
-            if let Some((header, sum)) = Vnet::of(packet) {
-                header.write(&mut head[length..]);
-                check = Some(sum);
-            }
-            length += self.vnet_len() as usize;
+        if !self.has(flag::VNET_HDR) {
+            let frame = Wired::new(packet);
+            let [addresses, tag, rest] = frame.parts();
+            return file.frame([&head[..length], addresses, tag, rest, &[], &[]]);
         }
-        let data = packet.data();
-        if let Some(VlanTag { proto, tci }) = packet.vlan()
-            && let Some((addresses, rest)) = data.split_at_checked(12)
-        {
-            let ([p0, p1], [t0, t1]) = (proto.to_be_bytes(), tci.to_be_bytes());
-            return file.frame(&[&head[..length], addresses, &[p0, p1, t0, t1], rest]);
-        }
-        if let Some((at, sum)) = check
-            && let Some((before, rest)) = data.split_at_checked(at)
-            && let Some(after) = rest.get(2..)
-        {
-            return file.frame(&[&head[..length], before, &sum, after]);
-        }
-        file.frame(&[&head[..length], data])
+        let frame = Outgoing::new(packet);
+        let mut parts = frame.parts();
+        head[length..length + vnet::LEN].copy_from_slice(parts[0]);
+        length += self.vnet_len() as usize;
+        parts[0] = &head[..length];
+        file.frame(parts)
     }
 }
 
-/// A `struct virtio_net_hdr` in the host's byte order: the work that a sender leaves to the receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Vnet {
-    flags: u8,
-    gso_type: u8,
-    hdr_len: u16,
-    gso_size: u16,
-    csum_start: u16,
-    csum_offset: u16,
-}
-
-const NEEDS_CSUM: u8 = 1;
-const DATA_VALID: u8 = 2;
-const GSO_TCPV4: u8 = 1;
-const GSO_TCPV6: u8 = 4;
-const GSO_UDP_L4: u8 = 5;
-const GSO_ECN: u8 = 0x80;
-
-impl Vnet {
-    fn parse(bytes: &[u8; VNET]) -> Self {
-        let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-        Self {
-            flags: bytes[0],
-            gso_type: bytes[1],
-            hdr_len: half(2),
-            gso_size: half(4),
-            csum_start: half(6),
-            csum_offset: half(8),
-        }
+/// Does to a received packet what its header says. Returns `None` if the checksum lies outside.
+fn apply(header: Header, packet: Packet) -> Option<Packet> {
+    let mut packet = match header.whole(packet) {
+        Ok(long) => return Some(long),
+        // A packet that is no longer than a segment stays one.
+        Err(packet) => packet,
+    };
+    if !header.complete(packet.data_mut()) {
+        return None;
     }
-
-    fn write(self, to: &mut [u8]) {
-        let mut bytes = [0; VNET];
-        bytes[0] = self.flags;
-        bytes[1] = self.gso_type;
-        let halves = [
-            self.hdr_len,
-            self.gso_size,
-            self.csum_start,
-            self.csum_offset,
-        ];
-        for (place, value) in bytes[2..].chunks_exact_mut(2).zip(halves) {
-            place.copy_from_slice(&value.to_ne_bytes());
-        }
-        if let Some(place) = to.get_mut(..VNET) {
-            place.copy_from_slice(&bytes);
-        }
+    // What a program says about its own checksum does not count, as in Linux.
+    if header.leaves_checksum() {
+        packet.flags.insert(Flags::CSUM_GOOD);
     }
-
-    /// Returns the header of a long packet, and the place of the checksum with the sum of the pseudo header, which the
-    /// frame has there. Other packets have complete checksums.
-    fn of(packet: &Packet) -> Option<(Self, (usize, [u8; 2]))> {
-        let segments = packet.segments()?;
-        let transport = offload::transport_of(packet)?;
-        let gso_type = match segments.kind {
-            SegmentKind::TcpV4 => GSO_TCPV4,
-            SegmentKind::TcpV6 => GSO_TCPV6,
-            SegmentKind::Udp => GSO_UDP_L4,
-        };
-        let ecn = if transport.reduced { GSO_ECN } else { 0 };
-        let tag = if packet.vlan().is_some() { 4 } else { 0 };
-        let header = Self {
-            flags: NEEDS_CSUM,
-            gso_type: gso_type | ecn,
-            hdr_len: (transport.payload + tag) as u16,
-            gso_size: segments.size,
-            csum_start: (transport.start + tag) as u16,
-            csum_offset: (transport.check - transport.start) as u16,
-        };
-        Some((header, (transport.check, transport.pseudo)))
-    }
-
-    /// Does to a received packet what its header says. Returns `None` if the checksum lies outside.
-    fn apply(self, mut packet: Packet) -> Option<Packet> {
-        if self.flags & NEEDS_CSUM != 0 {
-            let segment = packet.data_mut().get_mut(usize::from(self.csum_start)..)?;
-            let at = usize::from(self.csum_offset);
-            let mut sum = weir_packet::checksum::Sum::default();
-            sum.add(segment);
-            let check = sum.finish_udp().to_be_bytes();
-            segment.get_mut(at..at + 2)?.copy_from_slice(&check);
-            let (size, start) = (self.gso_size.into(), self.csum_start.into());
-            if self.gso_type & !GSO_ECN != 0 {
-                // A packet that is no longer than a segment stays one.
-                let _ = offload::describe_segments(&mut packet, size, start);
-            }
-        }
-        if self.flags & (NEEDS_CSUM | DATA_VALID) != 0 {
-            packet.flags.insert(Flags::CSUM_GOOD);
-        }
-        Some(packet)
-    }
+    Some(packet)
 }
 
 impl Link for Handle {
@@ -682,3 +592,6 @@ impl Link for Handle {
         cx.consume_batch(sent);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@
 //! | [`bpf`] | classic BPF programs |
 //! | [`edit`] | VLAN push and pop, TTL decrement |
 //! | [`offload`] | checksums and segmentation that senders leave to a device |
+//! | [`vnet`] | the header that says so (`struct virtio_net_hdr`) |
 //! | [`header`] | typed views and builders of headers, one file per protocol |
 //! | [`checksum`] | the internet checksum, pseudo headers, RFC 1624 updates |
 //! | [`mod@dissect`] | dissects a packet into [`FlowKeys`]; flow hashes |
@@ -45,6 +46,7 @@ mod record;
 mod returned;
 pub mod tagged;
 pub mod tunnel;
+pub mod vnet;
 
 pub use batch::{Batch, Drain};
 pub use buffers::Buffers;

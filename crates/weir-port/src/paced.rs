@@ -20,9 +20,10 @@ use rustix::time::{
     timerfd_settime,
 };
 use weir_packet::packet::JUMBO_DATA;
+use weir_packet::vnet::Wired;
 use weir_packet::{Batch, Cache, Packet};
 
-use crate::port::{Clock, Counters, Facts, Port, Sieve, Site, Wired, failed};
+use crate::port::{Clock, Counters, Facts, Port, Sieve, Site, failed};
 use crate::{Direction, Error, Frame, Result, Sink, Source};
 
 /// The most frames of a pipe that wait for the stack.

@@ -23,10 +23,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::epoll;
 use weir_packet::batch::BATCH;
 use weir_packet::packet::JUMBO_DATA;
+use weir_packet::vnet::Wired;
 use weir_packet::{Batch, Cache, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port, Sieve, Site, Wired, failed};
+use crate::port::{Counters, Facts, Kind, Port, Sieve, Site, failed};
 use crate::{Error, Result};
 
 /// The kind.

@@ -17,10 +17,11 @@ use std::time::{Duration, Instant};
 use weir_packet::batch::BATCH;
 use weir_packet::header::{Ethernet, Vlan};
 use weir_packet::packet::FRAME_DATA;
+use weir_packet::vnet::Wired;
 use weir_packet::{Batch, Cache, Packet, Pool, edit};
 
 use super::ring::Ring;
-use crate::port::{Counters, Sieve, Wired};
+use crate::port::{Counters, Sieve};
 
 /// Entries per ring, frames to receive into, and packets lent to the transmit ring at most.
 const ENTRIES: u32 = 2048;

@@ -2,9 +2,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use proptest::prelude::*;
+use weir_packet::checksum::Sum;
 use weir_packet::header::ethernet::ethernet;
 use weir_packet::header::ipv4::ipv4;
 use weir_packet::header::transport::{tcp, udp};
+use weir_packet::vnet::{
+    GSO_ECN, GSO_NONE, GSO_TCPV4, GSO_UDP_L4, NEEDS_CSUM, NONE, TCP_CHECK, UDP_CHECK,
+};
 use weir_packet::{Pool, PoolConfig};
 
 use super::*;

@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno as Os;
 use rustix::net::{
@@ -19,6 +20,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use weir_intercept::{Errno, InetReply, NsId, SocketId, tun as ioctl};
 use weir_packet::Batch;
+use weir_packet::vnet::PARTS;
 use weir_stack::cpu::Cx;
 use weir_stack::datapath;
 use weir_stack::device::Device;
@@ -62,11 +64,8 @@ pub(super) struct TunFile {
 }
 
 impl File for TunFile {
-    fn frame(&self, parts: &[&[u8]]) -> bool {
-        let mut slices = [IoSlice::new(&[]); 4];
-        for (slice, part) in slices.iter_mut().zip(parts) {
-            *slice = IoSlice::new(part);
-        }
+    fn frame(&self, parts: [&[u8]; PARTS]) -> bool {
+        let slices = parts.map(IoSlice::new);
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let mut control = SendAncillaryBuffer::default();
         let sent = sendmsg(&self.wire, &slices, &mut control, flags).is_ok();
@@ -95,12 +94,13 @@ impl TunFile {
     /// Has the device receive what the program has written. Returns false at the end of it.
     fn receive(&self, cx: &mut Cx<'_>) -> bool {
         let attached = self.attached().filter(|attached| !attached.detached);
-        let mut buffer = vec![0; LONGEST];
+        let mut buffer = Vec::with_capacity(LONGEST);
         let mut batch = Batch::new();
         let mut open = true;
         for _ in 0..AT_ONCE {
-            let length = match recv(&self.wire, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Ok((length, _)) if length > 0 => length,
+            buffer.clear();
+            match recv(&self.wire, spare_capacity(&mut buffer), RecvFlags::DONTWAIT) {
+                Ok((length, _)) if length > 0 => {}
                 Ok(_) if self.is_open() => continue,
                 Err(Os::INTR) => continue,
                 Err(Os::AGAIN) => break,
@@ -112,8 +112,8 @@ impl TunFile {
             let Some(Attached { device, tun, .. }) = &attached else {
                 continue;
             };
-            let packet = buffer.get(..length).and_then(|bytes| tun.packet(cx, bytes));
-            let Some(packet) = packet.filter(|_| device.is_up()) else {
+            let packet = tun.packet(cx, &buffer).filter(|_| device.is_up());
+            let Some(packet) = packet else {
                 let stats = device.stats(cx.state.id);
                 stats.rx_dropped.fetch_add(1, Relaxed);
                 continue;
