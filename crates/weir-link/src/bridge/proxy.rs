@@ -36,6 +36,18 @@ const SOURCE_ADDRESS: u8 = 1;
 /// The hop limit of neighbour discovery.
 const HOP_LIMIT: u8 = 255;
 
+/// A frame that the bridge looks at.
+struct Question<'a> {
+    /// The bridge's device.
+    own: &'a Arc<Device>,
+    /// The port that it came by; nothing: the bridge's own host sends it.
+    port: Option<&'a Port>,
+    /// The VLAN, or 0.
+    vid: u16,
+    /// The frame.
+    packet: &'a Packet,
+}
+
 /// What the bridge does about a question.
 #[derive(Default)]
 pub struct Proxied {
@@ -43,6 +55,16 @@ pub struct Proxied {
     pub answer: Option<Packet>,
     /// Ports that suppress questions do not send it (`proxyarp_replied`).
     pub suppressed: bool,
+}
+
+impl Proxied {
+    /// No answer, and ports that suppress questions do not send it.
+    fn suppressed() -> Self {
+        Self {
+            answer: None,
+            suppressed: true,
+        }
+    }
 }
 
 /// A host whose link-layer address and port are known.
@@ -55,13 +77,12 @@ struct Known<'g> {
 
 impl Bridge {
     fn suppresses(&self, cx: &Cx<'_>) -> bool {
-        let ports = self.ports.load(cx.guard).list.iter();
-        ports
-            .into_iter()
-            .any(|port| port.has(brport::NEIGH_SUPPRESS))
+        let mut ports = self.ports.load(cx.guard).list.iter();
+        ports.any(|port| port.has(brport::NEIGH_SUPPRESS))
     }
 
     /// Looks at a frame in a VLAN (0: none) that came by a port, or from the bridge's own host.
+    #[inline]
     pub fn proxy(
         &self,
         cx: &Cx<'_>,
@@ -69,25 +90,28 @@ impl Bridge {
         (port, vid): (Option<&Port>, u16),
         packet: &Packet,
     ) -> Proxied {
+        let question = Question {
+            own,
+            port,
+            vid,
+            packet,
+        };
         let found = match packet.protocol {
-            ETH_P_ARP => self.proxy_arp(cx, own, (port, vid), packet),
-            ETH_P_IPV6 => self.suppress_nd(cx, own, (port, vid), packet),
+            ETH_P_ARP => self.proxy_arp(cx, &question),
+            ETH_P_IPV6 => self.suppress_nd(cx, &question),
             _ => None,
         };
         found.unwrap_or_default()
     }
 
     /// Returns the device whose neighbours those of a VLAN are.
-    fn of_vlan<'g>(
-        &self,
-        cx: &Cx<'g>,
-        own: &'g Arc<Device>,
-        vid: u16,
-        packet: &Packet,
-    ) -> Option<&'g Arc<Device>> {
-        match vid {
-            0 => Some(own),
-            vid => own.vlan(packet.vlan()?.proto, vid, cx.guard),
+    fn of_vlan<'g>(cx: &Cx<'g>, question: &Question<'g>) -> Option<&'g Arc<Device>> {
+        match question.vid {
+            0 => Some(question.own),
+            vid => {
+                let tag = question.packet.vlan()?;
+                question.own.vlan(tag.proto, vid, cx.guard)
+            }
         }
     }
 
@@ -113,13 +137,13 @@ impl Bridge {
     }
 
     /// `br_do_proxy_suppress_arp`
-    fn proxy_arp(
-        &self,
-        cx: &Cx<'_>,
-        own: &Arc<Device>,
-        (port, vid): (Option<&Port>, u16),
-        packet: &Packet,
-    ) -> Option<Proxied> {
+    fn proxy_arp(&self, cx: &Cx<'_>, question: &Question<'_>) -> Option<Proxied> {
+        let &Question {
+            own,
+            port,
+            vid,
+            packet,
+        } = question;
         if own.flags() & iff::NOARP != 0 {
             return None;
         }
@@ -129,25 +153,19 @@ impl Bridge {
             return None;
         }
         let suppresses = self.suppresses(cx);
-        let only = |suppressed| {
-            Some(Proxied {
-                answer: None,
-                suppressed,
-            })
-        };
         if suppresses {
             if port.is_some_and(|port| port.has(brport::NEIGH_SUPPRESS)) {
                 return None;
             }
             // Gratuitous messages and probes do not leave by the ports.
             if sender.octets()[0] == 0 || sender == target {
-                return only(true);
+                return Some(Proxied::suppressed());
             }
         }
         if head.op() != ARPOP_REQUEST || port.is_none() && !suppresses {
             return None;
         }
-        let device = self.of_vlan(cx, own, vid, packet)?;
+        let device = Self::of_vlan(cx, question)?;
         let ns = device.namespace(cx.guard);
         let any = Ipv4Addr::UNSPECIFIED;
         let ours = || {
@@ -155,7 +173,7 @@ impl Bridge {
             select::confirm_address(ns, on, any, target, scope::HOST, cx.guard)
         };
         if suppresses && ours() == Some(target) {
-            return only(true);
+            return Some(Proxied::suppressed());
         }
         let known = self.known(cx, device, vid, target.into())?;
         let has = |flag| known.behind.is_some_and(|port| port.has(flag));
@@ -166,7 +184,7 @@ impl Bridge {
             let mut frame = ethernet(head.sha(), known.mac, ETH_P_ARP).to_vec();
             let body = arp(ARPOP_REPLY, known.mac, head.tip(), head.sha(), head.sip());
             frame.extend_from_slice(&body);
-            self.sealed(cx, own, (port, vid), packet, &frame)
+            sealed(cx, question, &frame)
         });
         Some(Proxied {
             answer: answer.flatten(),
@@ -175,13 +193,10 @@ impl Bridge {
     }
 
     /// `br_do_suppress_nd`
-    fn suppress_nd(
-        &self,
-        cx: &Cx<'_>,
-        own: &Arc<Device>,
-        (port, vid): (Option<&Port>, u16),
-        packet: &Packet,
-    ) -> Option<Proxied> {
+    fn suppress_nd(&self, cx: &Cx<'_>, question: &Question<'_>) -> Option<Proxied> {
+        let &Question {
+            port, vid, packet, ..
+        } = question;
         let network = packet.data().get(Ethernet::LEN..)?;
         let ip = Ipv6::new(network)?;
         let octets = network.get(Ipv6::LEN..)?;
@@ -198,10 +213,7 @@ impl Bridge {
         {
             return None;
         }
-        let only = Some(Proxied {
-            answer: None,
-            suppressed: true,
-        });
+        let only = Some(Proxied::suppressed());
         if ty == NDISC_NEIGHBOUR_ADVERTISEMENT {
             return only.filter(|_| message.flags() & NA_SOLICITED == 0);
         }
@@ -209,7 +221,7 @@ impl Bridge {
         if src.is_unspecified() || src == dst {
             return only;
         }
-        let device = self.of_vlan(cx, own, vid, packet)?;
+        let device = Self::of_vlan(cx, question)?;
         let target = Ipv6Addr::from(message.target());
         if device.ipv6().addresses.get(target, cx.guard).is_some() {
             return only;
@@ -232,33 +244,32 @@ impl Bridge {
             let len = message.len();
             frame.extend_from_slice(&ipv6(from, to, IPPROTO_ICMPV6, HOP_LIMIT, 0, 0, len));
             frame.extend_from_slice(&message);
-            self.sealed(cx, own, (port, vid), packet, &frame)
+            sealed(cx, question, &frame)
         });
         Some(Proxied {
             answer: answer.flatten(),
             suppressed: true,
         })
     }
+}
 
-    /// Makes a packet of an answer, in the VLAN of the question (`br_arp_send`, `br_nd_send`).
-    fn sealed(
-        &self,
-        cx: &Cx<'_>,
-        own: &Arc<Device>,
-        (port, vid): (Option<&Port>, u16),
-        question: &Packet,
-        frame: &[u8],
-    ) -> Option<Packet> {
-        let mut answer = cx.stack.pool.packet(frame)?;
-        answer.reset_mac();
-        answer.set_network(Ethernet::LEN);
-        answer.protocol = Ethernet::new(frame)?.ethertype();
-        let pvid = port.map_or(0, |port| port.vlans.load(cx.guard).pvid);
-        answer.set_vlan(question.vlan().filter(|tag| vid == 0 || tag.tci != pvid));
-        answer.flags.insert(Flags::LOCAL);
-        answer.set_pkt_type(PacketType::Outgoing);
-        answer.time = cx.now;
-        (answer.dev, answer.iif) = (port.map_or(own.key.0, |port| port.device.key.0), 0);
-        Some(answer)
-    }
+/// Makes a packet of an answer, in the VLAN of the question (`br_arp_send`, `br_nd_send`).
+fn sealed(cx: &Cx<'_>, question: &Question<'_>, frame: &[u8]) -> Option<Packet> {
+    let &Question {
+        own,
+        port,
+        vid,
+        packet,
+    } = question;
+    let mut answer = cx.stack.pool.packet(frame)?;
+    answer.reset_mac();
+    answer.set_network(Ethernet::LEN);
+    answer.protocol = Ethernet::new(frame)?.ethertype();
+    let pvid = port.map_or(0, |port| port.vlans.load(cx.guard).pvid);
+    answer.set_vlan(packet.vlan().filter(|tag| vid == 0 || tag.tci != pvid));
+    answer.flags.insert(Flags::LOCAL);
+    answer.set_pkt_type(PacketType::Outgoing);
+    answer.time = cx.now;
+    (answer.dev, answer.iif) = (port.map_or(own.key.0, |port| port.device.key.0), 0);
+    Some(answer)
 }
