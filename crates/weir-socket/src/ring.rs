@@ -173,7 +173,7 @@ impl Ring {
         }
         let tag = entry.vlan.unwrap_or(VlanTag { proto: 0, tci: 0 });
         let bits = bits.to_ne_bytes();
-        let mut head = [0; HEADER];
+        let mut head = [0; HEADERS];
         let mut put = |at: usize, bytes: &[u8]| {
             if let Some(place) = head.get_mut(at..at + bytes.len()) {
                 place.copy_from_slice(bytes);
@@ -187,12 +187,12 @@ impl Ring {
         put(20, &((entry.time % 1_000_000_000) as u32).to_ne_bytes());
         put(24, &tag.tci.to_ne_bytes());
         put(26, &tag.proto.to_ne_bytes());
+        put(HEADER, entry.from);
         // The program sees the frame when the byte with TP_STATUS_USER is written, which comes last.
         let first = if cfg!(target_endian = "little") { 0 } else { 3 };
         put(0, &bits);
         let (own, seen) = (first, bits[first]);
         put(own, &[0]);
-        self.memory.write(at + HEADER, entry.from);
         self.memory.write(at + link, data);
         self.memory.write(at, &head);
         self.memory.write(at + own, &[seen]);
