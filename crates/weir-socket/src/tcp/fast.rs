@@ -5,7 +5,6 @@
 //! Not served: `net.ipv4.tcp_fastopen_blackhole_timeout_sec` has no effect (its default of 0 means none).
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_inet::mib::{Count, Ext};
@@ -13,12 +12,11 @@ use weir_netlink::errno;
 use weir_tcp::fast_open::{Client, Judgement, enable};
 use weir_tcp::listener::Listener;
 use weir_tcp::options::FastOpen;
-use weir_tcp::{Config, Connection, Header, Request, State};
+use weir_tcp::{Config, Header, State};
 
 use super::Tcp;
 use super::core::{Core, Inner, Kind};
 use super::opening::FastOpening;
-use super::send::Outbox;
 use super::table::Connections;
 use super::tuple::Tuple;
 use crate::Outgoing;
@@ -125,50 +123,6 @@ pub fn judge(
     }
 }
 
-impl Core {
-    /// Makes a connection from a SYN, and puts it into the queue of those that wait to be accepted.
-    pub(super) fn open_early(
-        self: &Arc<Self>,
-        cx: &mut Cx<'_>,
-        inner: &mut Inner,
-        tuple: Tuple,
-        connection: Connection,
-    ) -> Option<Arc<Self>> {
-        let early = inner.fast_open.early.clone();
-        let child = self.child(inner, tuple, connection, Some(early.clone()));
-        let connections = &tables(&self.ns).tcp_connections;
-        if !connections.insert(&self.ns, tuple, &child, cx.guard) {
-            return None;
-        }
-        early.fetch_add(1, Relaxed);
-        if let Kind::Listening(listener) = &mut inner.kind {
-            listener.push(child.clone());
-        }
-        Some(child)
-    }
-}
-
-/// Makes the connection of a SYN that may open one at once.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "what a SYN brings and what it meets"
-)]
-pub fn accept(
-    now: u64,
-    config: &Arc<Config>,
-    settings: &weir_tcp::Settings,
-    path: weir_tcp::Path,
-    mut request: Request,
-    new: Option<FastOpen>,
-    syn: &Header,
-    data: &[u8],
-) -> Connection {
-    if let Some(new) = new {
-        request.set_fast_open(new);
-    }
-    request.accept_early(now, config, settings, path, syn, data)
-}
-
 impl Inner {
     /// The connection has left the state before its handshake: another early one may come.
     pub(super) fn count_early(&mut self) {
@@ -210,22 +164,15 @@ impl Tcp {
         if config.fast_open & enable::CLIENT == 0 || unspecified {
             return Err(errno::EOPNOTSUPP);
         }
-        {
-            let inner = core.lock();
-            if let Kind::Open(connection) = &inner.kind {
-                match connection.state() {
-                    State::Closed => {}
-                    State::SynSent if connection.is_deferred() => {
-                        drop(inner);
-                        return self.write_data(socket, cx, message.data, message.flags);
-                    }
-                    State::SynSent => return Err(errno::EALREADY),
-                    _ => {
-                        drop(inner);
-                        return self.write_data(socket, cx, message.data, message.flags);
-                    }
-                }
-            }
+        let state = match &core.lock().kind {
+            Kind::Open(connection) => Some((connection.state(), connection.is_deferred())),
+            _ => None,
+        };
+        match state {
+            None | Some((State::Closed, _)) => {}
+            Some((State::SynSent, false)) => return Err(errno::EALREADY),
+            // The SYN that waits for data, or a connection.
+            Some(_) => return self.write_data(socket, cx, message.data, message.flags),
         }
         if message.to.is_empty() {
             return Err(errno::EDESTADDRREQ);
@@ -234,17 +181,8 @@ impl Tcp {
             Ok(()) | Err(errno::EINPROGRESS) => {}
             Err(error) => return Err(error),
         }
-        let mut inner = core.lock();
-        let tuple = inner.tuple;
-        let Kind::Open(connection) = &mut inner.kind else {
-            return Err(errno::EPIPE);
-        };
-        let room = connection.syn_room();
-        let data = message.data.get(..room).unwrap_or(message.data);
-        let count = connection.send(cx.now, data);
-        connection.undefer();
-        core.settle(cx, inner, Outbox::new(cx.stack, tuple));
-        match count {
+        // The SYN waits, and leaves with what it has room for.
+        match self.write_data(socket, cx, message.data, message.flags)? {
             0 => Err(errno::EINPROGRESS),
             count => Ok(count),
         }

@@ -13,9 +13,10 @@ use weir_tcp::header::{ACK, FIN, RST, SYN};
 use weir_tcp::listener::Admission;
 use weir_tcp::request::Verdict;
 use weir_tcp::time_wait::Outcome;
-use weir_tcp::{Answer, Header, Output, Request, State, cookie};
+use weir_tcp::{Answer, Connection, Header, Output, Request, State, cookie};
 
-use super::core::{Core, Kind};
+use super::core::{Core, Inner, Kind, Locked};
+use super::opening::FastOpening;
 use super::send::Outbox;
 use super::table::Holder;
 use super::tuple::Tuple;
@@ -192,15 +193,16 @@ impl Core {
         let choice = inner.choice();
         let mut settings = inner.settings.clone();
         settings.signed = inner.keys.find(tuple.remote).is_some();
-        let mut fast_open = inner.fast_open.clone();
         let mut early = None;
         let defer = inner.defer_accept;
         let mut out = Outbox::new(cx.stack, tuple);
-        let Kind::Listening(listener) = &mut inner.kind else {
+        let Inner {
+            kind, fast_open, ..
+        } = &mut *inner;
+        let Kind::Listening(listener) = kind else {
             return false;
         };
         let full = listener.is_full();
-        fast_open.most = fast::most(&fast_open, &config, listener);
         let mut complete = None;
         if let Some(request) = listener.request(&tuple) {
             match request.segment(now, &config, header, data.len()) {
@@ -277,15 +279,21 @@ impl Core {
                 let mut request = Request::new(now, &config, &settings, &path, header, isn, offset);
                 request.defer(defer);
                 let verdict = match admission {
-                    Admission::Queue => fast::judge(
-                        cx,
-                        self,
-                        &fast_open,
-                        &config,
-                        &tuple,
-                        header,
-                        !data.is_empty(),
-                    ),
+                    Admission::Queue => {
+                        let opening = FastOpening {
+                            most: fast::most(fast_open, &config, listener),
+                            ..fast_open.clone()
+                        };
+                        fast::judge(
+                            cx,
+                            self,
+                            &opening,
+                            &config,
+                            &tuple,
+                            header,
+                            !data.is_empty(),
+                        )
+                    }
                     _ => fast::Verdict::No,
                 };
                 if admission == Admission::Cookie {
@@ -297,9 +305,11 @@ impl Core {
                 }
                 match verdict {
                     fast::Verdict::Yes(new) => {
-                        let connection =
-                            fast::accept(now, &config, &settings, path, request, new, header, data);
-                        early = Some(connection);
+                        if let Some(new) = new {
+                            request.set_fast_open(new);
+                        }
+                        early =
+                            Some(request.accept_early(now, &config, &settings, path, header, data));
                     }
                     verdict => {
                         if let fast::Verdict::Cookie(cookie) = verdict {
@@ -314,7 +324,8 @@ impl Core {
             }
         }
         if let Some(connection) = early {
-            return self.begin_early(cx, inner, out, tuple, connection);
+            self.enter(cx, inner, out, tuple, connection, true);
+            return true;
         }
         let Some(request) = complete else {
             self.settle(cx, inner, out);
@@ -331,11 +342,30 @@ impl Core {
             self.settle(cx, inner, out);
             return false;
         }
+        self.enter(cx, inner, out, tuple, connection, false);
+        true
+    }
+
+    /// Enters a connection, and puts it into the queue of those that wait to be accepted. The handshake of an `early` one,
+    /// which a SYN with data has made, is not complete.
+    fn enter(
+        self: &Arc<Self>,
+        cx: &mut Cx<'_>,
+        mut inner: Locked<'_>,
+        out: Outbox<'_>,
+        tuple: Tuple,
+        connection: Connection,
+        early: bool,
+    ) {
         cx.mib(&self.ns).tcp.add(Mib::PassiveOpens, 1);
-        let child = self.child(&inner, tuple, connection, None);
+        let early = early.then(|| inner.fast_open.early.clone());
+        let child = self.child(&inner, tuple, connection, early.clone());
+        let connections = &tables(&self.ns).tcp_connections;
         if !connections.insert(&self.ns, tuple, &child, cx.guard) {
-            self.settle(cx, inner, out);
-            return true;
+            return self.settle(cx, inner, out);
+        }
+        if let Some(early) = early {
+            early.fetch_add(1, Relaxed);
         }
         if let Kind::Listening(listener) = &mut inner.kind {
             listener.push(child.clone());
@@ -347,31 +377,6 @@ impl Core {
         if let Some(socket) = socket {
             self.wake(cx, &socket);
         }
-        true
-    }
-}
-
-impl Core {
-    /// Enters the connection of a SYN with data, and answers it.
-    fn begin_early(
-        self: &Arc<Self>,
-        cx: &mut Cx<'_>,
-        mut inner: super::core::Locked<'_>,
-        out: Outbox,
-        tuple: Tuple,
-        connection: weir_tcp::Connection,
-    ) -> bool {
-        let child = self.open_early(cx, &mut inner, tuple, connection);
-        let socket = inner.socket.upgrade();
-        self.settle(cx, inner, out);
-        let Some(child) = child else { return true };
-        cx.mib(&self.ns).tcp.add(Mib::PassiveOpens, 1);
-        let locked = child.lock();
-        child.settle(cx, locked, Outbox::new(cx.stack, tuple));
-        if let Some(socket) = socket {
-            self.wake(cx, &socket);
-        }
-        true
     }
 }
 
