@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::{Packet, cut, opening};
 use weir_tcp::fast_open::{Client, Keys};
-use weir_tcp::header::{ACK, FIN, RST, SYN};
+use weir_tcp::header::{ACK, FIN, PSH, RST, SYN};
 use weir_tcp::options::FastOpen;
 use weir_tcp::time::{MS, SECOND};
 use weir_tcp::{
@@ -141,7 +141,9 @@ fn data_that_the_server_did_not_take_are_sent_again_at_once() {
     end.undefer();
     sent(&mut end, NOW);
     end.segment(NOW + 5 * MS, &syn_ack(10, 1460, None), &[]);
-    assert_eq!(shape(&sent(&mut end, NOW + 5 * MS)), [(ACK, 10, 1001, 9)]);
+    let packets = sent(&mut end, NOW + 5 * MS);
+    assert_eq!(shape(&packets), [(ACK, 10, 1001, 9)]);
+    assert!(packets[0].header().0.has(PSH));
     assert_eq!(end.info(NOW).options & 32, 0);
     assert!(end.take_counts().has(Counter::FastOpenActiveFail));
     assert!(!end.take_learned().expect("told").dropped);
