@@ -121,7 +121,8 @@ impl Levels {
         }
     }
 
-    /// Inserts two keys at once. Returns the number of an equal key if there is one.
+    /// Inserts two keys at once. Returns the number of an equal key if there is one, that of the first key's if both
+    /// have one.
     pub(crate) fn insert_pair(
         &self,
         mut first: Insertion<impl FnMut(u32) -> bool>,
@@ -141,7 +142,10 @@ impl Levels {
             };
             match entered {
                 Entered::Both => return Ok(()),
-                Entered::Equal(number) => return Err(number),
+                // During growth the equal of the first key may have moved since the old table was searched for it.
+                Entered::Equal(number) => {
+                    return Err(self.find(first.hash, &mut first.equal).unwrap_or(number));
+                }
                 Entered::First => {
                     self.remove(first.hash, first.number);
                 }
@@ -279,6 +283,7 @@ mod tests {
                 levels.advance(1, hash);
                 assert_eq!(levels.find(hash(key), |number| number == key), Some(key));
                 assert_eq!(levels.insert_pair(pair(key), pair(1 << 30)), Err(key));
+                assert_eq!(levels.insert_pair(pair(key), pair(key ^ 1)), Err(key));
                 if key % 2 == 0 && key % 4 == 0 {
                     assert!(levels.remove(hash(key), key) && !levels.remove(hash(key), key));
                     assert!(levels.remove(hash(key + 1), key + 1));
