@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::{Folder, User, has, output, skip, text, users};
+use common::{Folder, User, has, ordinary_user, output, skip, text, users};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
@@ -261,7 +261,7 @@ fn manual_pages_have_a_synopsis_with_values_examples_and_exit_statuses() {
 /// test runs as nobody then.
 #[test]
 fn wireshark_lists_the_devices_and_captures_from_them() {
-    let user = *users().last().unwrap();
+    let user = ordinary_user();
     if !has("tshark", "tshark") {
         return;
     }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Unmodified tools and servers talk through a router: mtr, arping, dig with dnsmasq, iperf3, socat, nc, dhclient.
+//! Unmodified tools and servers talk through a router: mtr, arping, dig with dnsmasq, iperf3, socat, nc, dhclient,
+//! tcpdump, WireGuard.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 #[path = "common/chain.rs"]
 mod chain;
 mod common;
 
-use chain::{Time, have, holds, ordinarily};
+use chain::{CHAIN, Time, have, holds, ordinarily, script};
+use common::{Folder, WEIR, command, ordinary_user, output, skip, text};
 
 #[test]
 fn mtr_sees_each_hop() {
@@ -191,4 +193,61 @@ a timeout 2 tcpdump -Z root -n -i v0 port 99 2>&1 | grep captured"#;
         ];
         holds(&printed, &parts);
     }
+}
+
+/// wireguard-go has its socket in `/run`, so that the stack has a `/run` of its own.
+#[test]
+fn wireguard_makes_a_tunnel() {
+    let programs = [
+        ("wireguard-go", "wireguard-go"),
+        ("wg", "wireguard-tools"),
+        ("unshare", "util-linux"),
+    ];
+    if !have(&programs) {
+        return;
+    }
+    let user = ordinary_user();
+    let allowed = output(command(user, "unshare").args(["-rm", "true"]));
+    if !allowed.status.success() {
+        return skip(&format!("no namespaces: {}", text(&allowed.stderr)));
+    }
+    let folder = Folder::new();
+    let inside = r#"umask 077
+for n in a b; do wg genkey > $n.key; wg pubkey < $n.key > $n.pub; done
+# NAMESPACE PEER ADDRESS PEER'S-ADDRESS ENDPOINT
+tunnel() {
+    ip netns exec $1 wireguard-go -f wg-$1 > $1.log 2>&1 &
+    await wg show wg-$1
+    wg set wg-$1 private-key $1.key listen-port 51820 peer $(cat $2.pub) allowed-ips $4/32 endpoint $5:51820
+    ip -n $1 addr add $3/24 dev wg-$1; ip -n $1 link set wg-$1 up
+}
+tunnel a b 192.168.9.1 192.168.9.2 10.0.1.2
+tunnel b a 192.168.9.2 192.168.9.1 '[fd00::2]'
+a ping -n -c 2 -i 0.2 -W 5 192.168.9.2
+head -c 3000000 /dev/urandom > file
+b python3 -m http.server --bind 192.168.9.2 80 > /dev/null 2>&1 &
+ready 80
+a curl -sS -m 20 -o copy http://192.168.9.2/file
+cmp file copy && echo same
+ip -n a link show wg-a; wg show wg-a; a ss -Hlun
+finish"#;
+    let inside = script(CHAIN, Time::Real, &folder, inside);
+    let run = r#"mount -t tmpfs run /run && exec "$0" run --quiet --real-time -- bash -c "exec 2>&1
+$1""#;
+    let mut command = command(user, "unshare");
+    command.args(["-rm", "sh", "-c", run, WEIR, &inside]);
+    let found = output(&mut command);
+    let printed = text(&found.stdout);
+    assert!(found.status.success(), "{printed}\n{}", text(&found.stderr));
+    holds(
+        &printed,
+        &[
+            "64 bytes from 192.168.9.2: icmp_seq=1 ttl=64",
+            " 0% packet loss",
+            "same",
+            "<POINTOPOINT,MULTICAST,NOARP,UP,LOWER_UP> mtu 1420",
+            "latest handshake: ",
+            "0.0.0.0:51820",
+        ],
+    );
 }

@@ -152,6 +152,37 @@ kill $server"#;
     }
 }
 
+/// `shutdown` of a datagram socket ends the calls that wait, also without a peer. The expectation is Linux's.
+#[test]
+fn shutdown_wakes_those_who_wait_for_a_datagram() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"ip link set lo up
+python3 -c '
+import socket, threading, select, time, errno
+def tried(f):
+    try: return f()
+    except OSError as error: return errno.errorcode[error.errno]
+for connected in 0, 1:
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 0))
+    if connected: s.connect(("127.0.0.1", 9))
+    got = []
+    waiters = [threading.Thread(target=lambda: got.append(tried(lambda: s.recv(9)))) for _ in range(2)]
+    for w in waiters: w.start()
+    time.sleep(.3)
+    print(tried(lambda: s.shutdown(socket.SHUT_RD)))
+    for w in waiters: w.join()
+    poll = select.poll(); poll.register(s, select.POLLIN | select.POLLRDHUP | select.POLLOUT)
+    print(got, s.recv(9), tried(lambda: s.recv(9, socket.MSG_DONTWAIT)), hex(poll.poll(0)[0][1]))
+'"#;
+    let expected = "ENOTCONN\n[b'', b''] b'' EAGAIN 0x2005\nNone\n[b'', b''] b'' EAGAIN 0x2005\n";
+    for user in users() {
+        assert_eq!(virtually(*user, script), expected, "{user:?}");
+        assert_eq!(really(*user, script), expected, "{user:?}");
+    }
+}
+
 /// Fast Open: the second connection of a program sends its data in the SYN, by `MSG_FASTOPEN` and by
 /// `TCP_FASTOPEN_CONNECT`, and metrics are left for `ip tcp_metrics`.
 #[test]

@@ -2,7 +2,7 @@
 //! Two hosts and a router, in which programs talk.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use crate::common::{Folder, User, has, script_with, users};
+use crate::common::{Folder, User, has, ordinary_user, script_with};
 
 /// Shell functions of all scripts.
 const FUNCTIONS: &str = r#"set -e
@@ -75,7 +75,7 @@ pub fn run_in(topology: &str, time: Time, user: User, text: &str) -> String {
 /// As [`run_in`], as an ordinary user if there is one.
 #[track_caller]
 pub fn ordinarily_in(topology: &str, time: Time, text: &str) -> String {
-    let user = users().last().copied().unwrap_or(User::Own);
+    let user = ordinary_user();
     run_in(topology, time, user, text)
 }
 

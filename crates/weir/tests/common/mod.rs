@@ -32,13 +32,21 @@ fn setpriv() -> Command {
 /// Returns this user, and also nobody if this is root and nobody can read the tree. `WEIR_TEST_USERS=own` leaves
 /// nobody out, where ci/unprivileged runs the tests as nobody anyway.
 pub fn users() -> &'static [User] {
+    match env::var("WEIR_TEST_USERS").as_deref() {
+        Ok("own") => &[User::Own],
+        Ok("all") | Err(_) => all_users(),
+        Ok(other) => panic!("WEIR_TEST_USERS={other}: `own` or `all`"),
+    }
+}
+
+/// Returns an ordinary user: nobody if this is root and nobody can read the tree, else this user.
+pub fn ordinary_user() -> User {
+    *all_users().last().unwrap_or(&User::Own)
+}
+
+fn all_users() -> &'static [User] {
     static USERS: OnceLock<&[User]> = OnceLock::new();
     USERS.get_or_init(|| {
-        match env::var("WEIR_TEST_USERS").as_deref() {
-            Ok("own") => return &[User::Own],
-            Ok("all") | Err(_) => {}
-            Ok(other) => panic!("WEIR_TEST_USERS={other}: `own` or `all`"),
-        }
         let root = fs::metadata("/proc/self").is_ok_and(|data| {
             use std::os::unix::fs::MetadataExt;
             data.uid() == 0

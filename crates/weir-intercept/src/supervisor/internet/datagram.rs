@@ -131,7 +131,13 @@ impl Supervisor {
             packet.resize(MAX_PACKET, 0);
             let n = sys::receive(file, &mut packet, libc::MSG_DONTWAIT | peek);
             let taken = match n {
-                // Only the stack's end of a socket that is gone reads as end of file.
+                // The socket is shut down, or gone in the stack. Only a call that may wait shows that.
+                Ok(n)
+                    if n < HEAD
+                        && (flags & libc::MSG_DONTWAIT != 0 || sys::is_nonblocking(file)) =>
+                {
+                    Err(Errno(libc::EAGAIN))
+                }
                 Ok(n) if n < HEAD => Ok(Some(0)),
                 Ok(n) => match Datagram::parse(&packet[..n]) {
                     Some(datagram) if datagram.flags & WAKE == 0 => {

@@ -353,7 +353,15 @@ impl Engine {
                     libc::SHUT_RDWR => Shutdown::Both,
                     _ => return Err(Errno(libc::EINVAL)),
                 };
-                self.on(id, |socket, cx| socket.shutdown(cx, how).map(done))
+                let shut = self.on(id, |socket, cx| socket.shutdown(cx, how).map(done));
+                // One without a peer is shut as well, so that those who wait for a datagram wait no longer.
+                if how != Shutdown::Write
+                    && matches!(shut, Ok(_) | Err(Errno(libc::ENOTCONN)))
+                    && let Some(wire) = self.endpoint(id)?.wire()
+                {
+                    let _ = rustix::net::shutdown(&wire, rustix::net::Shutdown::Write);
+                }
+                shut
             }
         }
     }
