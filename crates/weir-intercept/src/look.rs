@@ -85,6 +85,13 @@ pub(crate) fn is_off_cpu(tid: u32) -> Option<bool> {
     readable.then_some(false)
 }
 
+/// Returns whether a thread in uninterruptible sleep waits for a pipe that another thread holds. `splice` holds its pipe
+/// as long as it waits for room in a socket.
+pub(crate) fn waits_for_pipe(tid: u32) -> bool {
+    let place = fs::read_to_string(format!("/proc/{tid}/wchan"));
+    place.is_ok_and(|place| place.contains("pipe"))
+}
+
 /// Reads the state of all threads of all processes below a single-threaded one, by process and
 /// thread. Returns `None` if some of them appeared or ended meanwhile.
 pub(crate) fn below(root: u32) -> Option<BTreeMap<(u32, u32), Thread>> {

@@ -183,6 +183,38 @@ for connected in 0, 1:
     }
 }
 
+/// `splice` moves data from a pipe into a stream. It holds the pipe while it waits for room, and the pipe's writer waits
+/// for it, uninterruptibly.
+#[test]
+fn data_are_spliced_from_a_pipe() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"ip link set lo up
+python3 -c '
+import fcntl, os, socket, threading
+l = socket.socket(); l.bind(("127.0.0.1", 8000)); l.listen()
+data, got = os.urandom(4096) * 1024, []
+def serve():
+    c = l.accept()[0]
+    while not got or got[-1]: got.append(c.recv(1 << 16))
+server = threading.Thread(target=serve); server.start()
+s = socket.create_connection(("127.0.0.1", 8000))
+r, w = os.pipe(); fcntl.fcntl(w, fcntl.F_SETPIPE_SZ, 1 << 20)
+def fill():
+    view = memoryview(data)
+    while view: view = view[os.write(w, view[:1 << 20]):]
+    os.close(w)
+threading.Thread(target=fill).start()
+while os.splice(r, s.fileno(), 1 << 20): pass
+s.close(); server.join(); print(b"".join(got) == data)
+'"#;
+    for user in users() {
+        assert_eq!(virtually(*user, script), "True\n", "{user:?}");
+        assert_eq!(really(*user, script), "True\n", "{user:?}");
+    }
+}
+
 /// Fast Open: the second connection of a program sends its data in the SYN, by `MSG_FASTOPEN` and by
 /// `TCP_FASTOPEN_CONNECT`, and metrics are left for `ip tcp_metrics`.
 #[test]

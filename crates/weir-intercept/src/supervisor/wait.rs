@@ -140,6 +140,7 @@ impl Supervisor {
         }
         let rest = |(&(_, tid), thread): (&(u32, u32), &look::Thread)| {
             thread.is_resting(trapped.contains(&tid))
+                || thread.state == b'D' && look::waits_for_pipe(tid)
         };
         if !first.iter().all(rest) {
             return None;
