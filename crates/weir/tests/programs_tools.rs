@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Unmodified tools and servers talk through a router: mtr, arping, dig with dnsmasq, iperf3, socat, nc, dhclient,
-//! tcpdump, WireGuard.
+//! tcpdump, WireGuard, OpenVPN.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 #[path = "common/chain.rs"]
@@ -250,4 +250,31 @@ $1""#;
             "0.0.0.0:51820",
         ],
     );
+}
+
+#[test]
+fn openvpn_makes_a_tunnel() {
+    if !have(&[("openvpn", "openvpn")]) {
+        return;
+    }
+    let script = r#"openvpn --genkey secret key > /dev/null
+# NAMESPACE PROTOCOL ADDRESS PEER'S-ADDRESS OPTION...
+tunnel() {
+    local n=$1 protocol=$2 own=$3 other=$4; shift 4
+    ip netns exec $n openvpn --dev tun9 --proto $protocol --ifconfig $own $other --secret key --cipher AES-256-CBC \
+        --port 1194 "$@" > $n.log 2>&1 &
+}
+for protocol in udp tcp; do
+    case $protocol in udp) ends="udp udp" ;; tcp) ends="tcp-server tcp-client" ;; esac
+    tunnel b ${ends% *} 192.168.7.2 192.168.7.1
+    ready 1194
+    tunnel a ${ends#* } 192.168.7.1 192.168.7.2 --remote 10.0.1.2
+    await a ping -n -c 1 -W 1 192.168.7.2
+    a ping -n -c 2 -i 0.2 -W 5 -s 3000 192.168.7.2 | grep loss
+    finish
+done
+grep -c 'Initialization Sequence Completed' a.log"#;
+    let printed = ordinarily(Time::Real, script);
+    let whole = "2 packets transmitted, 2 received, 0% packet loss";
+    holds(&printed, &[whole, whole, "1"]);
 }
