@@ -148,6 +148,7 @@ scripts! {
     tc_wrong_htb = "tc-wrong-htb",
     tc_wrong_options = "tc-wrong-options",
     tc_wrong_parent = "tc-wrong-parent",
+    tcp_metrics = "tcp-metrics",
     tun = "tun",
     veth = "veth",
     vlan = "vlan",
