@@ -123,11 +123,17 @@ pub fn prepare(socket: &Socket, message: &Outgoing<'_>) -> Result<Prepared, i32>
     if message.data.len() > 0xffff && !socket.is_v6() {
         return Err(errno::EMSGSIZE);
     }
-    if message.flags & MSG_OOB != 0 {
+    let urgent = message.flags & MSG_OOB != 0;
+    // `udpv6_sendmsg` alone ignores it.
+    let ignored = socket.is_v6() && matches!(socket.proto, Proto::Udp);
+    if urgent && !ignored {
         return Err(errno::EOPNOTSUPP);
     }
     let peer = socket.state().peer;
     let (to, connected) = destination(socket, message.to, peer)?;
+    if urgent && to.ip.is_ipv4() {
+        return Err(errno::EOPNOTSUPP);
+    }
     let choice = control::read(message.control, socket.is_v6(), to.ip.is_ipv6())?;
     let state = socket.state();
     Ok(Prepared {

@@ -577,7 +577,7 @@ impl Socket {
     /// some options depend on it.
     ///
     /// # Errors
-    /// ENOPROTOOPT, EINVAL, ENOTCONN.
+    /// ENOPROTOOPT, EINVAL, ENOTCONN, EOPNOTSUPP for a level that an IPv4 socket does not have.
     pub fn option(&self, level: i32, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
         match (level, &self.proto) {
             (SOL_SOCKET, Proto::Tcp(tcp)) if matches!(name, so::SNDBUF | so::RCVBUF) => {
@@ -597,6 +597,8 @@ impl Socket {
                 raw::option(self, level, name)
             }
             (SOL_IPV6, _) if self.is_v6() => options::ipv6::get(self, name, room),
+            // `do_ip_getsockopt`
+            (_, Proto::Udp | Proto::Tcp(_)) if !self.is_v6() => Err(errno::EOPNOTSUPP),
             _ => Err(errno::ENOPROTOOPT),
         }
     }

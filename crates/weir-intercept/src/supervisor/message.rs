@@ -29,7 +29,7 @@ pub(super) struct Place {
     header: Option<u64>,
     name: u64,
     name_length: i32,
-    /// Where the length of the name is written back, if not into the msghdr.
+    /// Where the room for the name is read and its length is written back, if not in the msghdr.
     name_length_at: Option<u64>,
     parts: Vec<(u64, u64)>,
     control: u64,
@@ -51,20 +51,23 @@ fn read(tid: u32, at: u64, length: usize) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// Reads an array of struct iovec.
+/// Reads an array of struct iovec. A length beyond the largest signed one is EINVAL (`import_iovec`).
 fn parts(tid: u32, at: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
-    if count > MAX_PARTS {
-        return Err(Errno(libc::EMSGSIZE));
-    }
     let bytes = read(tid, at, count as usize * 16)?;
-    let part = |part: &[u8]| (word(part, 0), word(part, 1));
-    Ok(bytes.chunks_exact(16).map(part).collect())
+    let part = |part: &[u8]| match word(part, 1) {
+        length if length > i64::MAX as u64 => Err(Errno(libc::EINVAL)),
+        length => Ok((word(part, 0), length)),
+    };
+    bytes.chunks_exact(16).map(part).collect()
 }
 
 impl Place {
     /// The message of `read`, `write`, `readv` or `writev`.
     pub(super) fn of_transfer(call: &Call) -> Result<Self, Errno> {
         let parts = match call.number {
+            libc::SYS_readv | libc::SYS_writev if call.args[2] > MAX_PARTS => {
+                return Err(Errno(libc::EINVAL));
+            }
             libc::SYS_readv | libc::SYS_writev => parts(call.tid, call.args[1], call.args[2])?,
             _ => vec![(call.args[1], call.args[2])],
         };
@@ -84,23 +87,14 @@ impl Place {
         }
     }
 
-    /// The message of `recvfrom`.
-    pub(super) fn of_recvfrom(call: &Call) -> Result<Self, Errno> {
-        let wants_name = call.args[4] != 0 && call.args[5] != 0;
-        let name_length = match wants_name {
-            true => i32::from_ne_bytes(sys::read_array(call.tid, call.args[5])?),
-            false => 0,
-        };
-        if name_length < 0 {
-            return Err(Errno(libc::EINVAL));
-        }
-        Ok(Self {
+    /// The message of `recvfrom`. The room for the name is read when there is a name (`move_addr_to_user`).
+    pub(super) fn of_recvfrom(call: &Call) -> Self {
+        Self {
             parts: vec![(call.args[1], call.args[2])],
             name: call.args[4],
-            name_length,
-            name_length_at: wants_name.then_some(call.args[5]),
+            name_length_at: (call.args[4] != 0).then_some(call.args[5]),
             ..Self::default()
-        })
+        }
     }
 
     /// The message with a msghdr at this address.
@@ -109,6 +103,9 @@ impl Place {
         let name_length = word(&bytes, 1) as u32 as i32;
         if name_length < 0 {
             return Err(Errno(libc::EINVAL));
+        }
+        if word(&bytes, 3) > MAX_PARTS {
+            return Err(Errno(libc::EMSGSIZE));
         }
         Ok(Self {
             header: Some(header),
@@ -186,9 +183,12 @@ impl Place {
         }
         let name = datagram.from;
         if self.name != 0 {
-            let n = name
-                .len()
-                .min(usize::try_from(self.name_length).unwrap_or(0));
+            let room = match self.name_length_at {
+                Some(at) => i32::from_ne_bytes(sys::read_array(tid, at)?),
+                None => self.name_length,
+            };
+            let room = usize::try_from(room).map_err(|_| Errno(libc::EINVAL))?;
+            let n = name.len().min(room);
             if n > 0 {
                 sys::write_memory(tid, self.name, &name[..n])?;
             }

@@ -20,6 +20,8 @@ const GSTAMPNS_NEW: u32 = 0x8010_8907;
 pub(crate) const STAMPS: &[u32] = &[GSTAMP_OLD, GSTAMPNS_OLD, GSTAMP_NEW, GSTAMPNS_NEW];
 /// The most sockets whose times are kept.
 const MOST_STAMPS: usize = 4096;
+/// The size of a struct timespec.
+const TIMESPEC: usize = 16;
 /// The most messages of one `sendmmsg` or `recvmmsg` (`UIO_MAXIOV`).
 const MAX_MESSAGES: u64 = 1024;
 
@@ -97,7 +99,7 @@ impl Supervisor {
             self.receive_several(call, socket, file.as_fd(), flags)
         } else {
             let place = match call.number {
-                libc::SYS_recvfrom => Place::of_recvfrom(call)?,
+                libc::SYS_recvfrom => Place::of_recvfrom(call),
                 libc::SYS_recvmsg => Place::at(call.tid, call.args[1])?,
                 _ => Place::of_transfer(call)?,
             };
@@ -180,6 +182,9 @@ impl Supervisor {
         flags: i32,
     ) -> Result<u64, Errno> {
         let count = call.args[2].min(MAX_MESSAGES);
+        if call.args[4] != 0 {
+            let _: [u8; TIMESPEC] = sys::read_array(call.tid, call.args[4])?;
+        }
         let mut received = 0;
         while received < count {
             let header = call.args[1] + received * MMSGHDR;

@@ -102,6 +102,9 @@ impl Supervisor {
         }
         let ns = self.namespace(call.tid);
         let kind = flags & KIND_MASK;
+        if flags & !(KIND_MASK | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
+            return Err(Errno(libc::EINVAL));
+        }
         let open = InetCall::Open {
             ns,
             family,
@@ -171,21 +174,24 @@ impl Supervisor {
         // A program with thousands of sockets fills the high numbers one after the other.
         let (low, high) = (SOCKET_FDS, HIGH_FDS);
         let next = self.sockets.next_high.clamp(high.start, high.end - 1);
-        for number in low.chain(next..high.end).chain(high.start..next) {
-            if number >= high.start {
-                self.sockets.next_high = number + 1;
-            }
-            let path = format!("/proc/{}/fd/{number}", call.tid);
-            if std::fs::symlink_metadata(path).is_ok() {
-                continue;
-            }
-            match self
-                .listener
-                .answer_with(call, file.as_fd(), close_on_exec, Some(number))
-            {
-                Ok(sent) => return Ok(sent),
-                Err(Errno(libc::EBADF | libc::EMFILE)) => break, // above the caller's limit of open files
-                Err(error) => return Err(error),
+        for numbers in [low, next..high.end, high.start..next] {
+            for number in numbers {
+                if number >= high.start {
+                    self.sockets.next_high = number + 1;
+                }
+                let path = format!("/proc/{}/fd/{number}", call.tid);
+                if std::fs::symlink_metadata(path).is_ok() {
+                    continue;
+                }
+                match self
+                    .listener
+                    .answer_with(call, file.as_fd(), close_on_exec, Some(number))
+                {
+                    Ok(sent) => return Ok(sent),
+                    // Above the caller's limit of open files. Lower numbers may be free again.
+                    Err(Errno(libc::EBADF | libc::EMFILE)) => break,
+                    Err(error) => return Err(error),
+                }
             }
         }
         Err(Errno(libc::EMFILE))

@@ -201,15 +201,15 @@ impl Supervisor {
         let Some(listener) = self.inet_of(call) else {
             return Ok(Answer::Continue);
         };
-        if !listener.is_stream() {
-            return Err(Errno(libc::EOPNOTSUPP));
-        }
         let flags = match call.number {
             libc::SYS_accept4 => call.int(3),
             _ => 0,
         };
         if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
             return Err(Errno(libc::EINVAL));
+        }
+        if !listener.is_stream() {
+            return Err(Errno(libc::EOPNOTSUPP));
         }
         let file = self.duplicate(call)?;
         self.still_waiting(call)?;
