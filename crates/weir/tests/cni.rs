@@ -106,6 +106,21 @@ fn cni_plugins() {
     }
 }
 
+/// The plugin dhcp needs a daemon with packet and datagram sockets.
+#[test]
+fn cni_dhcp_gets_an_address_from_dnsmasq() {
+    if !has("/usr/lib/cni/dhcp", "containernetworking-plugins") || !has("dnsmasq", "dnsmasq-base") {
+        return;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/cni-dhcp.sh");
+    let source = std::fs::read_to_string(source).unwrap();
+    let expected = "dhcp: ADD\neth0 UP 10.9.0.N/24\ndhcp: CHECK\neth0 UP 10.9.0.N/24\ndhcp: DEL\n";
+    for user in users() {
+        let (printed, status) = script_with(*user, &["--real-time"], &source);
+        assert_eq!((printed.as_str(), status), (expected, 0), "{user:?}");
+    }
+}
+
 /// The same against a stack of `weir up`, through `weir exec`.
 #[test]
 fn cni_plugins_by_exec() {

@@ -114,8 +114,20 @@ fn twenty_stacks() {
     succeed(Command::new(examples().join("twenty-stacks/run.sh")).env("WEIR", WEIR));
 }
 
-/// Parses a line of the bottleneck's table: packets that left and were dropped, the most that
-/// waited, and the median and longest wait in milliseconds.
+#[test]
+fn etcd() {
+    if !common::has("etcd", "etcd-server") || !common::has("etcdctl", "etcd-client") {
+        return;
+    }
+    let mut command = common::command(common::ordinary_user(), "sh");
+    command
+        .arg(examples().join("etcd/run.sh"))
+        .env("WEIR", WEIR);
+    let said = common::text(&succeed(&mut command).stdout);
+    let expected = "three servers: red\nwithout the first: green\nthe first alone: no answer\nthree again: green\n";
+    assert_eq!(said, expected);
+}
+
 #[test]
 fn live_router() {
     let programs = [
@@ -150,6 +162,8 @@ fn live_router() {
     assert!(free > shaped, "{said}");
 }
 
+/// Parses a line of the bottleneck's table: packets that left and were dropped, the most that
+/// waited, and the median and longest wait in milliseconds.
 fn bottleneck_row(table: &str, feed: &str, queue: &str) -> [f64; 5] {
     let words = |line: &str| {
         line.split_whitespace()
