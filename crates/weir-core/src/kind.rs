@@ -116,6 +116,12 @@ pub trait Link: Send + Sync {
         None
     }
 
+    /// Returns the permanent address of a device that has one beside its link-layer address (`perm_addr`), as long as
+    /// that.
+    fn permanent_address(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Returns where the interface identifier of the device's IPv6 link-local address comes from
     /// (`ipv6_generate_eui64`).
     fn interface_id(&self) -> InterfaceId {

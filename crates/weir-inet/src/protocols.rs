@@ -12,6 +12,7 @@ use crate::device::Device;
 use crate::layers::Module;
 use crate::namespace::Namespace;
 use crate::parts::Key;
+use crate::sockets::Report;
 use crate::udp::Outer;
 
 /// A protocol of one address family.
@@ -28,9 +29,16 @@ pub struct Protocol {
 /// unreachable".
 pub type Receive = fn(&mut Cx<'_>, &Arc<Device>, &Outer, usize, Packet) -> Option<Packet>;
 
+/// Takes an ICMP error about a packet of the protocol that this host sent (`err_handler`).
+pub type Failed = fn(&mut Cx<'_>, &Report<'_>);
+
 /// The protocols that are received in a namespace.
 #[derive(Default)]
-pub struct Protocols(OnceLock<RcuHash<Protocol, Receive>>);
+pub struct Protocols {
+    receivers: OnceLock<RcuHash<Protocol, Receive>>,
+    /// Those who are told of errors.
+    errors: OnceLock<RcuHash<Protocol, Failed>>,
+}
 
 static PROTOCOLS: Key<Protocols, 8> = Key::new();
 
@@ -49,12 +57,23 @@ impl Protocols {
     /// Returns the receiver of a protocol.
     #[inline]
     pub fn receiver(&self, protocol: Protocol, guard: &Guard) -> Option<Receive> {
-        self.0.get()?.get(&protocol, guard).copied()
+        self.receivers.get()?.get(&protocol, guard).copied()
     }
 
     /// Sets the receiver of a protocol.
     pub fn add(&self, domain: &Domain, protocol: Protocol, receive: Receive, guard: &Guard) {
-        let all = self.0.get_or_init(|| RcuHash::new(domain));
+        let all = self.receivers.get_or_init(|| RcuHash::new(domain));
         all.insert(protocol, receive, guard);
+    }
+
+    /// Returns who is told of errors about packets of a protocol.
+    pub fn failed(&self, protocol: Protocol, guard: &Guard) -> Option<Failed> {
+        self.errors.get()?.get(&protocol, guard).copied()
+    }
+
+    /// Sets who is told of errors about packets of a protocol.
+    pub fn add_failed(&self, domain: &Domain, protocol: Protocol, failed: Failed, guard: &Guard) {
+        let all = self.errors.get_or_init(|| RcuHash::new(domain));
+        all.insert(protocol, failed, guard);
     }
 }

@@ -106,12 +106,13 @@ fn fallback() -> Parms {
     Parms::new(false)
 }
 
-const RECEIVERS: &[(Protocol, crate::protocols::Receive)] = &[(
+const RECEIVERS: tunnel::Receivers = &[(
     Protocol {
         ipv6: false,
         number: IPPROTO_GRE,
     },
     receive,
+    None,
 )];
 
 /// `ipgre_tunnel_validate`

@@ -63,6 +63,7 @@ static FLAVOUR: Flavour = Flavour {
             number: IPPROTO_IPIP,
         },
         receive,
+        None,
     )],
 };
 
@@ -72,7 +73,8 @@ fn fallback() -> Parms {
 
 /// `ipip_tunnel_validate`
 fn validate(attrs: &Table<'_>) -> Result<(), Error> {
-    parms::check_iptun_proto(attrs, &[0, IPPROTO_IPIP, IPPROTO_MPLS])
+    let table = parms::iptun_table(parms::data(attrs))?;
+    parms::check_iptun_proto(&table, &[0, IPPROTO_IPIP, IPPROTO_MPLS])
 }
 
 fn parse(data: Option<Attr<'_>>) -> Result<Parms, Error> {

@@ -17,6 +17,7 @@ pub mod dummy;
 pub mod geneve;
 pub mod gre;
 pub mod ifb;
+pub mod ip6tnl;
 pub mod ipip;
 pub mod ipvlan;
 pub mod loopback;
@@ -34,7 +35,7 @@ use weir_core::{
     clock, cpu, device, drops, ethtool, features, kind, layers, namespace, nsid, parts, random,
     request, stack, taken,
 };
-use weir_inet::{ipv4, ipv6, neigh, protocols, settings, udp};
+use weir_inet::{ipv4, ipv6, neigh, protocols, settings, sockets, udp};
 
 pub use weir_core::kind::{Create, Kind, Link, NewLink, Port};
 pub use weir_core::netdev::*;
@@ -49,6 +50,7 @@ pub static KINDS: &[&Kind] = &[
     &gre::KIND,
     &gre::TAP_KIND,
     &ifb::KIND,
+    &ip6tnl::KIND,
     &ipip::KIND,
     &ipvlan::KIND,
     &macvlan::KIND,

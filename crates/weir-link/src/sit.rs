@@ -35,7 +35,7 @@ use crate::tunnel::{self, Flavour, IpTunnel};
 use crate::udp::Outer;
 
 /// `IPPROTO_IPV6`
-const IPPROTO_IPV6: u8 = 41;
+pub const IPPROTO_IPV6: u8 = 41;
 /// The TTL of the fallback device's outer packets.
 const FALLBACK_TTL: u8 = 64;
 /// `SIT_ISATAP`
@@ -68,6 +68,7 @@ static FLAVOUR: Flavour = Flavour {
                 number: IPPROTO_IPV6,
             },
             receive,
+            None,
         ),
         (
             Protocol {
@@ -75,6 +76,7 @@ static FLAVOUR: Flavour = Flavour {
                 number: IPPROTO_IPIP,
             },
             crate::ipip::receive,
+            None,
         ),
     ],
 };
@@ -87,7 +89,8 @@ fn fallback() -> Parms {
 
 /// `ipip6_validate`
 fn validate(attrs: &Table<'_>) -> Result<(), Error> {
-    parms::check_iptun_proto(attrs, &[0, IPPROTO_IPV6, IPPROTO_IPIP, IPPROTO_MPLS])
+    let table = parms::iptun_table(parms::data(attrs))?;
+    parms::check_iptun_proto(&table, &[0, IPPROTO_IPV6, IPPROTO_IPIP, IPPROTO_MPLS])
 }
 
 /// `ipip6_netlink_parms`

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kinds of IP tunnels share (`net/ipv4/ip_tunnel.c`): ipip, sit, gre and gretap; and the kinds of tunnels in UDP
+//! What the kinds of IP tunnels share (`net/ipv4/ip_tunnel.c`): ipip, sit, gre and gretap; ip6tnl over IPv6; and the kinds of tunnels in UDP
 //! datagrams: vxlan and geneve.
 //!
 //! | file | contents |
@@ -7,13 +7,14 @@
 //! | [`parms`] | parameters and attributes |
 //! | [`lookup`] | the tunnel of a received packet, by local address, remote address and key |
 //! | [`inner`] | what is read and changed in inner packets, of all tunnels |
+//! | [`ip6`] | tunnels over IPv6: outer headers, MTU, what they can do by their addresses |
 //! | [`outer`] | outer headers, routes and errors about packets that do not fit |
 //! | [`receive`] | decapsulation |
 //! | [`udp`], [`ports`] | tunnels in UDP datagrams: outer headers and inner frames, listening |
 //!
 //! A kind is a [`Flavour`]. The underlay is the namespace in which the device was created, even after the device moves.
 //!
-//! The first tunnel of a kind in a namespace brings the fallback devices of its module (`tunl0`; `sit0`; `gre0`, `gretap0`),
+//! The first tunnel of a kind in a namespace brings the fallback devices of its module (`tunl0`; `sit0`; `gre0`, `gretap0`; `ip6tnl0`),
 //! which receive what no other tunnel takes, as loading the module does in Linux. A namespace without tunnels has
 //! none. `net.core.fb_tunnels_only_for_init_net` is not served.
 //!
@@ -24,6 +25,7 @@
 //! as without the modules), ICMP errors about outer packets, and `ip tunnel` (its ioctls).
 
 pub mod inner;
+pub mod ip6;
 pub mod lookup;
 pub mod outer;
 pub mod parms;
@@ -52,7 +54,7 @@ use crate::ipv4::route::Wanted;
 use crate::kind::InterfaceId;
 use crate::layers::Module;
 use crate::namespace::{Namespace, NsId};
-use crate::protocols::{Protocol, Receive, protocols};
+use crate::protocols::{Failed, Protocol, Receive, protocols};
 use crate::request::Ctl;
 use crate::stack::Stack;
 use crate::{Link, NewLink, ethernet, ipv4, register};
@@ -87,8 +89,11 @@ pub struct Flavour {
     /// The kinds of the same module, with the names of their fallback devices.
     pub fallbacks: &'static [Fallback],
     /// The protocols that the module receives.
-    pub receivers: &'static [(Protocol, Receive)],
+    pub receivers: Receivers,
 }
+
+/// Protocols with their receivers, and those who are told of errors about packets that were sent.
+pub type Receivers = &'static [(Protocol, Receive, Option<Failed>)];
 
 /// A kind with the name and the parameters of its fallback device.
 pub type Fallback = (&'static Flavour, &'static str, fn() -> Parms);
@@ -145,6 +150,8 @@ pub struct IpTunnel {
     /// The sequence number expected next, or 0 before the first.
     pub expected: AtomicU32,
     remembered: OnceLock<Remembered>,
+    /// The permanent address of a device of IPv6 packets, from which its IPv6 link-local address is made.
+    permanent: Option<Mac>,
 }
 
 /// The `Link` implementation that the device owns.
@@ -195,8 +202,12 @@ fn load(stack: &Stack, guard: &Guard, net: &Arc<Namespace>, flavour: &'static Fl
     if all.has_fallback(flavour.family, guard) {
         return;
     }
-    for (protocol, receive) in flavour.receivers {
-        protocols(net).add(&stack.domain, *protocol, *receive, guard);
+    for (protocol, receive, failed) in flavour.receivers {
+        let all = protocols(net);
+        all.add(&stack.domain, *protocol, *receive, guard);
+        if let Some(failed) = failed {
+            all.add_failed(&stack.domain, *protocol, *failed, guard);
+        }
     }
     for (flavour, name, parms) in flavour.fallbacks {
         let new = NewLink {
@@ -239,8 +250,14 @@ fn make(
     if !fallback && all.same(flavour.family, &parms, guard).is_some() {
         return Err(Error::new(errno::EEXIST));
     }
+    let parms = configured(flavour, parms, fallback);
     let (mtu, to_one) = bind(flavour, net, &parms, guard);
     let mtu = match new.mtu {
+        // One that is out of range has no effect.
+        Some(wanted) if flavour.family.is_ipv6() => {
+            let fits = ip6::check_mtu(flavour, &parms, wanted).is_ok();
+            if fits { wanted } else { mtu }
+        }
         Some(mtu) => mtu.clamp(MIN_MTU, largest(flavour, &parms)),
         None => mtu,
     };
@@ -253,6 +270,10 @@ fn make(
         sent: AtomicU32::new(0),
         expected: AtomicU32::new(0),
         remembered: OnceLock::new(),
+        permanent: match flavour.family.is_ipv6() && !flavour.ethernet {
+            true => Some(new.ns.random_mac()),
+            false => None,
+        },
     });
     let mut device = ethernet(Box::new(Handle(tunnel.clone())), &new.ns, new, 0);
     device.mtu = mtu;
@@ -261,7 +282,10 @@ fn make(
     }
     if !flavour.ethernet {
         device.flags = iff::NOARP | if to_one { iff::POINTOPOINT } else { 0 };
-        device.address_origin = AddressOrigin::Permanent;
+        device.address_origin = match flavour.family.is_ipv6() {
+            true => AddressOrigin::Random,
+            false => AddressOrigin::Permanent,
+        };
     }
     let group = new.group.unwrap_or(0);
     let device = register(stack, &new.ns, device, new.ifindex, group)?;
@@ -274,6 +298,15 @@ fn make(
         return Err(Error::new(errno::ENODEV));
     }
     Ok(device)
+}
+
+/// Returns the parameters with what follows from them.
+fn configured(flavour: &Flavour, mut parms: Parms, fallback: bool) -> Parms {
+    // `ip6gre0` has no capabilities.
+    if flavour.family.is_ipv6() && !(fallback && flavour.family == Family::Ip6Gre) {
+        ip6::configure(&mut parms);
+    }
+    parms
 }
 
 /// Returns the number of bytes that a tunnel adds to what its MTU counts.
@@ -290,6 +323,11 @@ fn largest(flavour: &Flavour, parms: &Parms) -> u32 {
 /// Returns the MTU in bytes by the device that the outer packets probably leave by, and whether the tunnel has a
 /// remote (`ip_tunnel_bind_dev`).
 fn bind(flavour: &Flavour, net: &Namespace, parms: &Parms, guard: &Guard) -> (u32, bool) {
+    if flavour.family.is_ipv6() {
+        let mtu = ip6::route_mtu(flavour, net, parms, guard);
+        let mtu = mtu.unwrap_or_else(|| ip6::default_mtu(flavour, parms));
+        return (mtu, ip6::is_to_one(parms));
+    }
     let mut lower = None;
     let has_remote = !parms.remote.is_unspecified();
     if let (IpAddr::V4(dst), IpAddr::V4(src), true) = (parms.remote, parms.local, has_remote) {
@@ -395,6 +433,10 @@ impl Link for Handle {
         if self.hardware_type() == arphrd::NONE {
             return InterfaceId::Random;
         }
+        if let Some([a, b, c, d, e, f]) = self.0.permanent {
+            let id = [a ^ 2, b, c, 0xff, 0xfe, d, e, f];
+            return InterfaceId::Fixed(u64::from_be_bytes(id));
+        }
         match self.with(|parms| parms.local) {
             // IPv4-compatible (`addrconf_sit_config`).
             IpAddr::V4(local) if self.0.flavour.family == Family::Sit => {
@@ -412,6 +454,12 @@ impl Link for Handle {
         }
     }
 
+    fn permanent_address(&self) -> Option<Vec<u8>> {
+        let mut address = vec![0; 16];
+        address.splice(..6, self.0.permanent?);
+        Some(address)
+    }
+
     fn may_be_deleted(&self) -> bool {
         !self.0.fallback
     }
@@ -425,6 +473,9 @@ impl Link for Handle {
     }
 
     fn check_mtu(&self, mtu: u32) -> Result<(), Error> {
+        if self.0.flavour.family.is_ipv6() {
+            return self.with(|parms| ip6::check_mtu(self.0.flavour, parms, mtu));
+        }
         if self.0.flavour.mtu.1 != 0 {
             return Ok(());
         }
@@ -481,9 +532,9 @@ impl Link for Handle {
                     cx.drop(device, Place::Transmit, DropReason::NOMEM, packet);
                     continue;
                 }
-                // Nothing is copied from the packet in a tagged frame.
+                // Nothing is copied from the packet in a tagged frame over IPv4.
                 let inner = Inner::of(packet.data(), tagged);
-                match inner.first == inner.protocol {
+                match inner.first == inner.protocol || tunnel.flavour.family.is_ipv6() {
                     true => inner,
                     false => Inner {
                         protocol: inner.first,
@@ -546,11 +597,14 @@ fn change(
         return Err(invalid());
     }
     // The protocol and the mode stay.
-    if tunnel.flavour.family == Family::Ipip && parms.external {
+    if matches!(tunnel.flavour.family, Family::Ipip | Family::Ip6Tnl) && parms.external {
         return Err(invalid());
     }
-    parms.proto = old.proto;
     parms.external = old.external;
+    if tunnel.flavour.family.is_ipv6() {
+        return change_ip6(tunnel, device, &net, parms, guard);
+    }
+    parms.proto = old.proto;
     if !tunnel.flavour.ethernet {
         let to_one = !parms.remote.is_unspecified();
         if to_one != (device.flags() & iff::POINTOPOINT != 0) {
@@ -568,6 +622,28 @@ fn change(
     } else if before != after {
         let mtu = (device.mtu() + before).saturating_sub(after);
         device.set_mtu(mtu.max(MIN_MTU));
+    }
+    Ok(())
+}
+
+/// Changes the parameters of a tunnel over IPv6 (`ip6_tnl_changelink`, `ip6_tnl_update`).
+fn change_ip6(
+    tunnel: &Arc<IpTunnel>,
+    device: &Arc<Device>,
+    net: &Namespace,
+    mut parms: Parms,
+    guard: &Guard,
+) -> Result<(), Error> {
+    let flavour = tunnel.flavour;
+    ip6::configure(&mut parms);
+    let mtu = ip6::route_mtu(flavour, net, &parms, guard);
+    let to_one = ip6::is_to_one(&parms) && !flavour.ethernet;
+    let all = tunnels(net).ok_or(Error::new(errno::ENODEV))?;
+    all.change(device, tunnel, parms, guard)?;
+    let flags = if to_one { iff::POINTOPOINT } else { 0 };
+    device.change_flags(flags, iff::POINTOPOINT);
+    if let Some(mtu) = mtu {
+        device.set_mtu(mtu);
     }
     Ok(())
 }

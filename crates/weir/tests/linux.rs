@@ -109,6 +109,11 @@ fn ip_tunnels() {
 }
 
 #[test]
+fn ip6tnl() {
+    same_as_linux("ip6tnl");
+}
+
+#[test]
 fn sit() {
     same_as_linux("sit");
 }

@@ -79,8 +79,11 @@ fn same_as_linux(name: &str, (inlet, input): (&str, &str), outlet: &str) {
     let mut found = read(&answer);
     let _ = fs::remove_file(&answer);
     let mut wanted = read(&folder.join(format!("{name}.pcap")));
-    if outlet == "u0" {
-        found.retain(|frame| is_datagram(frame));
+    if outlet == "u0" || outlet == "in0" {
+        found.retain(|frame| match outlet {
+            "in0" => is_error(frame),
+            _ => is_datagram(frame),
+        });
         for frame in wanted.iter_mut().chain(&mut found) {
             without_id(frame);
             if name.starts_with("geneve") {
@@ -103,9 +106,15 @@ fn same_as_linux(name: &str, (inlet, input): (&str, &str), outlet: &str) {
 }
 
 fn is_datagram(frame: &[u8]) -> bool {
-    let of = [17, 4, 41, 47, 60];
+    let of = [17, 4, 41, 47, 60, 137];
     (frame[12..14] == [8, 0] && of.contains(&frame[23]))
         || (frame[12..14] == [0x86, 0xdd] && of.contains(&frame[20]))
+}
+
+/// Returns whether a frame has an ICMP or ICMPv6 error.
+fn is_error(frame: &[u8]) -> bool {
+    (frame[12..14] == [8, 0] && frame[23] == 1)
+        || (frame[12..14] == [0x86, 0xdd] && frame[20] == 58 && frame[54] < 128)
 }
 
 #[test]
@@ -161,6 +170,26 @@ fn ipv6_goes_into_ipv4() {
 #[test]
 fn ipv6_comes_out_of_ipv4() {
     same_as_linux("sit-decap", ("u0", "ipouter.pcap"), "out0");
+}
+
+#[test]
+fn packets_go_into_ipv6() {
+    same_as_linux("ip6tnl", ("in0", "ip6inner.pcap"), "u0");
+}
+
+#[test]
+fn metadata_decide_how_packets_go_into_ipv6() {
+    same_as_linux("ip6tnl-external", ("in0", "ip6inner.pcap"), "u0");
+}
+
+#[test]
+fn packets_come_out_of_ipv6() {
+    same_as_linux("ip6tnl-decap", ("u0", "ip6outer.pcap"), "out0");
+}
+
+#[test]
+fn inner_senders_hear_of_errors() {
+    same_as_linux("ip6tnl-route", ("in0", "ip6route.pcap"), "in0");
 }
 
 #[test]

@@ -38,6 +38,7 @@ use crate::ipv4::WithIpv4;
 use crate::mib::Count;
 use crate::mib::{self, Ip, Way};
 use crate::namespace::Namespace;
+use crate::protocols::{Protocol, protocols};
 use crate::settings::Ipv6 as Slot;
 use crate::settings::WithSettings;
 use crate::sockets::{Arrived, Report, interest, sockets};
@@ -180,7 +181,7 @@ fn count_no_route(cx: &Cx<'_>, ns: &Namespace, device: &Device, icmp_type: u8, e
 }
 
 /// Returns whether a received error is valid and has a recipient (`icmpv6_notify`). Errors about TCP and UDP have none
-/// without a socket, except those about a tunnel's datagrams. Tells sockets.
+/// without a socket, except those about a tunnel's datagrams. Tells tunnels and sockets.
 fn is_taken(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet, message: &[u8]) -> bool {
     let ns = device.namespace(cx.guard);
     let quoted = message.get(Icmp::LEN..).unwrap_or_default();
@@ -190,26 +191,32 @@ fn is_taken(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet, message: &[u
     let Some(rest) = quoted.get(upper.offset..).filter(|rest| rest.len() >= 8) else {
         return false;
     };
-    let told = sockets(ns).hooks(interest::ANY).is_some_and(|hooks| {
-        let (Some(head), Some(ip)) = (Icmp::new(message), Ipv6::new(packet.data())) else {
-            return false;
-        };
-        let report = Report {
-            device,
-            ns,
-            ipv6: true,
-            from: Ipv6Addr::from(ip.src()).into(),
-            ttl: ip.hop_limit(),
-            tos: ip.traffic_class(),
-            ty: head.icmp_type(),
-            code: head.code(),
-            info: head.rest(),
-            quoted,
-            protocol: upper.protocol,
-            at: upper.offset,
-        };
-        (hooks.error)(cx, &report)
-    });
+    let (Some(head), Some(ip)) = (Icmp::new(message), Ipv6::new(packet.data())) else {
+        return false;
+    };
+    let report = Report {
+        device,
+        ns,
+        ipv6: true,
+        from: Ipv6Addr::from(ip.src()).into(),
+        ttl: ip.hop_limit(),
+        tos: ip.traffic_class(),
+        ty: head.icmp_type(),
+        code: head.code(),
+        info: head.rest(),
+        quoted,
+        protocol: upper.protocol,
+        at: upper.offset,
+    };
+    let protocol = Protocol {
+        ipv6: true,
+        number: upper.protocol,
+    };
+    if let Some(failed) = protocols(ns).failed(protocol, cx.guard) {
+        failed(cx, &report);
+    }
+    let hooks = sockets(ns).hooks(interest::ANY);
+    let told = hooks.is_some_and(|hooks| (hooks.error)(cx, &report));
     match upper.protocol {
         _ if told => true,
         IPPROTO_UDP => Udp::new(rest).is_some_and(|udp| {

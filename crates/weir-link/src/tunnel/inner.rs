@@ -130,21 +130,31 @@ pub fn decapsulate_ecn(outer: u8, protocol: u16, network: &mut [u8]) -> bool {
         ECT_1 if inner & 3 == 2 => ECT_1,
         _ => return true,
     };
-    let tos = inner & !3 | marked;
-    if tos == inner {
-        return true;
+    set_tos(inner & !3 | marked, protocol, network);
+    true
+}
+
+/// Copies the outer DSCP to the inner header (`IP6_TNL_F_RCV_DSCP_COPY`).
+pub fn set_dscp(outer: u8, protocol: u16, network: &mut [u8]) {
+    let inner = Inner::of_packet(network, protocol);
+    if inner.ip {
+        set_tos(outer & !3 | inner.tos & 3, protocol, network);
     }
+}
+
+/// Changes the type of service or the traffic class of a packet, with its checksum.
+fn set_tos(tos: u8, protocol: u16, network: &mut [u8]) {
     if protocol == ETH_P_IP {
         let Some(mut ip) = Ipv4Mut::new(network) else {
-            return true;
+            return;
         };
-        let check = checksum::update_u16(ip.view().check(), u16::from(inner), u16::from(tos));
+        let before = ip.view().tos();
+        let check = checksum::update_u16(ip.view().check(), u16::from(before), u16::from(tos));
         ip.set_tos(tos).set_check(check);
     } else if let Some(mut ip) = Ipv6Mut::new(network) {
         let word = ip.view().version_class_flow();
         ip.set_version_class_flow(word & !(0xff << 20) | u32::from(tos) << 20);
     }
-    true
 }
 
 /// Clears the metadata that belongs to the packet's path so far (`skb_scrub_packet`).

@@ -53,6 +53,18 @@ pub enum Family {
     Ip6Gretap,
 }
 
+impl Family {
+    /// Returns whether the outer packets are IPv6.
+    pub fn is_ipv6(self) -> bool {
+        matches!(self, Self::Ip6Tnl | Self::Ip6Gre | Self::Ip6Gretap)
+    }
+
+    /// Returns whether packets have no keys.
+    fn is_keyless(self) -> bool {
+        matches!(self, Self::Ipip | Self::Sit | Self::Ip6Tnl)
+    }
+}
+
 /// Devices with their tunnels.
 type Members = Vec<(Weak<Device>, Weak<IpTunnel>)>;
 
@@ -128,16 +140,16 @@ impl Tunnels {
         let any = unspecified(sought.local.is_ipv6());
         let of = |local, remote, key| Id::Ends { local, remote, key };
         let (local, remote, key) = (sought.local, sought.remote, sought.key);
-        let no_keys = matches!(sought.family, Family::Ipip | Family::Sit | Family::Ip6Tnl);
+        let no_keys = sought.family.is_keyless();
         let by_key = (!no_keys).then_some(of(any, any, Some(key.unwrap_or(0))));
         let without = (!no_keys && key.unwrap_or(0) == 0).then_some(of(any, any, None));
-        let ids = [
-            Some(of(local, remote, key)),
-            Some(of(any, remote, key)),
-            Some(of(local, any, key)),
-            by_key,
-            without,
-        ];
+        let (by_remote, by_local) = (of(any, remote, key), of(local, any, key));
+        let (second, third) = match sought.family {
+            Family::Ip6Tnl => (by_local, by_remote),
+            _ => (by_remote, by_local),
+        };
+        let whole = of(local, remote, key);
+        let ids = [Some(whole), Some(second), Some(third), by_key, without];
         let mut candidate = None;
         for id in ids.into_iter().flatten() {
             for receiver in self.at(sought.family, id, guard) {
@@ -151,8 +163,8 @@ impl Tunnels {
             }
         }
         candidate.or_else(|| {
-            let others = [Id::External, Id::Fallback].into_iter();
-            let mut others = others.flat_map(|id| self.at(sought.family, id, guard));
+            let others = [Id::External, of(any, any, None), Id::Fallback].into_iter();
+            let mut others = others.flat_map(|id| self.at(sought.family, id, guard).iter().rev());
             others.find_map(|receiver| {
                 let device = cx.device(receiver.key).filter(|device| device.is_up())?;
                 Some((device, &receiver.tunnel))

@@ -66,13 +66,16 @@ impl Header {
         self.len == 0
     }
 
-    /// Writes the header to the room for it at the front of a packet.
-    fn write(&self, packet: &mut Packet) {
-        let room = packet.data_mut().iter_mut().take(self.len);
+    /// Writes the header to the room for it `at` bytes into a packet.
+    pub fn write(&self, packet: &mut Packet, at: usize) {
+        let Some(data) = packet.data_mut().get_mut(at..) else {
+            return;
+        };
+        let room = data.iter_mut().take(self.len);
         room.zip(&self.octets).for_each(|(to, from)| *to = *from);
         if let Some(at) = self.check {
-            let check = checksum::checksum(packet.data()).to_be_bytes();
-            let field = packet.data_mut().iter_mut().skip(at);
+            let check = checksum::checksum(data).to_be_bytes();
+            let field = data.iter_mut().skip(at);
             field.zip(check).for_each(|(to, from)| *to = from);
         }
     }
@@ -201,20 +204,48 @@ fn fit(
     }
     let routed =
         packet.flags.contains(Flags::FORWARDED) && !packet.flags.contains(Flags::REDIRECTED);
-    if routed && packet.pull(inner.link) {
-        packet.set_network(0);
-        packet.set_pkt_type(PacketType::Host);
-        let came_by = device.namespace(cx.guard).device(packet.iif, cx.guard);
-        let came_by = came_by.unwrap_or(device);
-        if inner.protocol == ETH_P_IP {
-            let (ty, code) = (ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED);
-            ipv4::icmp::error(cx, came_by, &packet, ty, code, mtu as u32, false);
-        } else {
-            ipv6::icmp::send_error(cx, came_by, &packet, ICMPV6_PKT_TOOBIG, 0, mtu as u32);
-        }
+    if routed {
+        let kind = Kind {
+            v4: (ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED),
+            v6: (ICMPV6_PKT_TOOBIG, 0),
+        };
+        answer(cx, device, inner, &kind, mtu as u32, &mut packet);
     }
     error(cx, device, DropReason::PKT_TOO_BIG, packet);
     Err(())
+}
+
+/// The type and code of an error, of ICMP and of ICMPv6.
+pub struct Kind {
+    /// Of ICMP.
+    pub v4: (u8, u8),
+    /// Of ICMPv6.
+    pub v6: (u8, u8),
+}
+
+/// Sends an error about a packet to its sender. The packet's data begin with its network header thereafter.
+pub fn answer(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    inner: &Inner,
+    kind: &Kind,
+    info: u32,
+    packet: &mut Packet,
+) {
+    if !packet.pull(inner.link) {
+        return;
+    }
+    packet.set_network(0);
+    packet.set_pkt_type(PacketType::Host);
+    let came_by = device.namespace(cx.guard).device(packet.iif, cx.guard);
+    let came_by = came_by.unwrap_or(device);
+    if inner.protocol == ETH_P_IP {
+        let (ty, code) = kind.v4;
+        ipv4::icmp::error(cx, came_by, packet, ty, code, info, false);
+    } else {
+        let (ty, code) = kind.v6;
+        ipv6::icmp::send_error(cx, came_by, packet, ty, code, info);
+    }
 }
 
 /// Makes room for a tunnel's headers, `len` bytes, in front of a packet, and clears the metadata that belongs to its path
@@ -299,7 +330,7 @@ pub fn send_v4(
     let Some(mut packet) = make_room(cx, device, net, header.len(), packet) else {
         return;
     };
-    header.write(&mut packet);
+    header.write(&mut packet, 0);
     let ttl = match way.ttl {
         0 if inner.ip => inner.ttl,
         0 => default_ttl(net, &route),

@@ -48,6 +48,12 @@ pub struct Parms {
     pub fwmark: u32,
     /// Sends by each packet's tunnel metadata, and sets it on received packets.
     pub external: bool,
+    /// `IP6_TNL_F_*` of tunnels over IPv6.
+    pub flags: u32,
+    /// The traffic class and the flow label of outer IPv6 headers, in the layout of the header's first word.
+    pub flowinfo: u32,
+    /// How often packets may be encapsulated again (RFC 2473), unless the flags say that no limit is sent.
+    pub encap_limit: u8,
 }
 
 impl Parms {
@@ -72,6 +78,9 @@ impl Parms {
             okey: 0,
             fwmark: 0,
             external: false,
+            flags: 0,
+            flowinfo: 0,
+            encap_limit: 0,
         }
     }
 
@@ -80,6 +89,25 @@ impl Parms {
         (self.iflags & GRE_KEY != 0).then_some(self.ikey)
     }
 }
+
+/// `ip6_tnl_policy`
+static IP6TNL_POLICY: Policy = policy! {
+    max iptun::MAX;
+    iptun::LINK => Rule::u32(),
+    iptun::LOCAL => Rule::unspec(16),
+    iptun::REMOTE => Rule::unspec(16),
+    iptun::TTL => Rule::u8(),
+    iptun::ENCAP_LIMIT => Rule::u8(),
+    iptun::FLOWINFO => Rule::u32(),
+    iptun::FLAGS => Rule::u32(),
+    iptun::PROTO => Rule::u8(),
+    iptun::ENCAP_TYPE => Rule::u16(),
+    iptun::ENCAP_FLAGS => Rule::u16(),
+    iptun::ENCAP_SPORT => Rule::u16(),
+    iptun::ENCAP_DPORT => Rule::u16(),
+    iptun::COLLECT_METADATA => Rule::flag(),
+    iptun::FWMARK => Rule::u32(),
+};
 
 /// `ipip_policy`, `ipip6_policy`
 static IPTUN_POLICY: Policy = policy! {
@@ -139,6 +167,11 @@ fn table<'a>(data: Option<Attr<'a>>, policy: &'static Policy) -> Result<Table<'a
     parse_at(inside.rest(), inside.offset(), policy, Strictness::Liberal)
 }
 
+/// Parses the attributes of the kind ip6tnl.
+pub fn ip6tnl_table(data: Option<Attr<'_>>) -> Result<Table<'_>, Error> {
+    table(data, &IP6TNL_POLICY)
+}
+
 /// Parses the attributes of the kinds ipip and sit.
 pub fn iptun_table(data: Option<Attr<'_>>) -> Result<Table<'_>, Error> {
     table(data, &IPTUN_POLICY)
@@ -153,6 +186,13 @@ fn address(table: &Table<'_>, ty: u16) -> Result<IpAddr, Error> {
     Ok(match table.get(ty) {
         Some(attr) => attr.ipv4()?.into(),
         None => Ipv4Addr::UNSPECIFIED.into(),
+    })
+}
+
+fn address6(table: &Table<'_>, ty: u16) -> Result<IpAddr, Error> {
+    Ok(match table.get(ty) {
+        Some(attr) => attr.ipv6()?.into(),
+        None => Ipv6Addr::UNSPECIFIED.into(),
     })
 }
 
@@ -183,6 +223,43 @@ pub fn iptun(table: &Table<'_>, has_data: bool) -> Result<Parms, Error> {
     Ok(parms)
 }
 
+/// Returns the parameters of the kind ip6tnl (`ip6_tnl_netlink_parms`).
+pub fn ip6tnl(table: &Table<'_>, has_data: bool) -> Result<Parms, Error> {
+    let mut parms = Parms::new(true);
+    if !has_data {
+        return Ok(parms);
+    }
+    no_encap(table, iptun::ENCAP_TYPE)?;
+    parms.link = table.u32(iptun::LINK)?.unwrap_or(0);
+    parms.local = address6(table, iptun::LOCAL)?;
+    parms.remote = address6(table, iptun::REMOTE)?;
+    parms.ttl = table.u8(iptun::TTL)?.unwrap_or(0);
+    parms.encap_limit = table.u8(iptun::ENCAP_LIMIT)?.unwrap_or(0);
+    parms.flowinfo = table.be32(iptun::FLOWINFO)?.unwrap_or(0);
+    parms.flags = table.u32(iptun::FLAGS)?.unwrap_or(0);
+    parms.proto = table.u8(iptun::PROTO)?.unwrap_or(0);
+    parms.external = table.has(iptun::COLLECT_METADATA);
+    parms.fwmark = table.u32(iptun::FWMARK)?.unwrap_or(0);
+    Ok(parms)
+}
+
+/// Writes the parameters of the kind ip6tnl (`ip6_tnl_fill_info`).
+pub fn fill_ip6tnl(parms: &Parms, out: &mut Writer) {
+    out.put_u32(iptun::LINK, parms.link);
+    out.put_ip(iptun::LOCAL, parms.local);
+    out.put_ip(iptun::REMOTE, parms.remote);
+    out.put_u8(iptun::TTL, parms.ttl);
+    out.put_u8(iptun::ENCAP_LIMIT, parms.encap_limit);
+    out.put_be32(iptun::FLOWINFO, parms.flowinfo);
+    out.put_u32(iptun::FLAGS, parms.flags);
+    out.put_u8(iptun::PROTO, parms.proto);
+    out.put_u32(iptun::FWMARK, parms.fwmark);
+    fill_no_encap(out, IPTUN_ENCAP);
+    if parms.external {
+        out.put_flag(iptun::COLLECT_METADATA);
+    }
+}
+
 /// The attributes of an encapsulation, in the order in which they are written.
 pub const IPTUN_ENCAP: [u16; 4] = [
     iptun::ENCAP_TYPE,
@@ -205,9 +282,10 @@ pub fn data<'a>(attrs: &Table<'a>) -> Option<Attr<'a>> {
     info.attrs().find_type(ifla::info::DATA)
 }
 
-/// Refuses a request for a tunnel of the kinds ipip and sit whose protocol is another than these (`IPPROTO_*`).
-pub fn check_iptun_proto(attrs: &Table<'_>, known: &[u8]) -> Result<(), Error> {
-    let proto = iptun_table(data(attrs))?.u8(iptun::PROTO)?;
+/// Refuses a request for a tunnel, of which `table` has the attributes, whose protocol is another than these
+/// (`IPPROTO_*`).
+pub fn check_iptun_proto(table: &Table<'_>, known: &[u8]) -> Result<(), Error> {
+    let proto = table.u8(iptun::PROTO)?;
     match proto.is_none_or(|proto| known.contains(&proto)) {
         true => Ok(()),
         false => Err(Error::new(errno::EINVAL)),

@@ -8,7 +8,8 @@ use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
 use weir_packet::tunnel::{Ends, Tunnel};
 use weir_packet::{Batch, DropReason, Packet};
 
-use super::inner::{decapsulate_ecn, scrub};
+use super::inner::{decapsulate_ecn, scrub, set_dscp};
+use super::ip6::flag;
 use super::parms::{GRE_CSUM, GRE_KEY, GRE_SEQ};
 use super::{IpTunnel, Parms};
 use crate::cpu::Cx;
@@ -53,6 +54,14 @@ pub fn metadata(outer: &Outer) -> Tunnel {
     }
 }
 
+/// Returns the place at which packets with an outer header are dropped.
+fn place_of(outer: &Outer) -> Place {
+    match outer.dst.is_ipv6() {
+        true => Place::Ipv6Local,
+        false => Place::Ipv4Local,
+    }
+}
+
 /// Checks whether the packet has the checksum and the sequence number that the tunnel asks for.
 fn check(tunnel: &IpTunnel, parms: &Parms, info: &Info) -> Result<(), DropReason> {
     if (info.flags ^ parms.iflags) & GRE_CSUM != 0 {
@@ -87,7 +96,7 @@ pub fn deliver_ip(
     let taken = tunnel.parms.load(cx.guard).proto;
     if (taken != 0 && taken != number) || !packet.pull(at) {
         let reason = DropReason::NOT_SPECIFIED;
-        cx.drop(underlay, Place::Ipv4Local, reason, packet);
+        cx.drop(underlay, place_of(outer), reason, packet);
         return None;
     }
     let info = Info {
@@ -107,10 +116,7 @@ pub fn deliver(
     mut packet: Packet,
 ) {
     let guard = cx.guard;
-    let place = match outer.dst.is_ipv6() {
-        true => Place::Ipv6Local,
-        false => Place::Ipv4Local,
-    };
+    let place = place_of(outer);
     let stats = device.stats(cx.state.id);
     let parms = tunnel.parms.load(guard);
     let refuse = |cx: &Cx<'_>, reason, packet| {
@@ -131,7 +137,13 @@ pub fn deliver(
     }
     if matches!(protocol, ETH_P_IP | ETH_P_IPV6) {
         let network = packet.data_mut().get_mut(network..);
-        if !network.is_none_or(|network| decapsulate_ecn(outer.tos, protocol, network)) {
+        let fits = network.is_none_or(|network| {
+            if parms.flags & flag::RCV_DSCP_COPY != 0 {
+                set_dscp(outer.tos, protocol, network);
+            }
+            decapsulate_ecn(outer.tos, protocol, network)
+        });
+        if !fits {
             tunnel.errors.rx_frame.fetch_add(1, Relaxed);
             return refuse(cx, DropReason::IP_TUNNEL_ECN, packet);
         }

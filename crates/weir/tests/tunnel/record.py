@@ -200,6 +200,111 @@ def geneveouters():
     return made
 
 
+def tel(limit, frame, before=b""):
+    """Returns a frame with an IPv6 packet that has an encapsulation limit in destination options."""
+    options = before + bytes([4, 1, limit])
+    options += bytes(-(len(options) + 2) % 8)
+    head = frame[14:54]
+    extra = bytes([head[6], (len(options) + 2) // 8 - 1]) + options
+    head = head[:4] + struct.pack("!H", len(frame) - 54 + len(extra)) + bytes([60]) + head[7:]
+    return frame[:14] + head + extra + frame[54:]
+
+
+def sized(frame, length):
+    """Returns a frame with an IP packet made as long as `length`, without a right checksum of its payload."""
+    packet = frame[14:] + bytes(length - len(frame) + 14)
+    if packet[0] >> 4 == 6:
+        return frame[:14] + packet[:4] + struct.pack("!H", length - 40) + packet[6:]
+    head = packet[:2] + struct.pack("!H", length) + packet[4:10] + bytes(2) + packet[12:20]
+    return frame[:14] + head[:10] + struct.pack("!H", checksum(head)) + head[12:] + packet[20:]
+
+
+def ip6inners():
+    inner = frames()
+    udp, plain6, tcp6 = inner["ip4-udp"], inner["ip6-udp"], inner["ip6-tcp"]
+    made = inners()
+    made += [tel(limit, frame) for limit in (0, 1, 5, 255) for frame in (plain6, tcp6)]
+    made += [tel(5, plain6, before=bytes(2)), tel(0, plain6, before=bytes([1, 0])), tel(5, tel(6, plain6)), tel(5, plain6)[:62]]
+    made += [sized(frame, length) for frame in (udp, plain6, tcp6, inner["ip4-tcp"]) for length in (1424, 1434, 1438, 1442, 1446, 1448, 1449, 1452, 1453, 1460, 1461)]
+    return made
+
+
+def ip6outers():
+    inner = frames()
+    udp, tcp, plain6 = inner["ip4-udp"], inner["ip4-tcp"], inner["ip6-udp"]
+    ect4, ce4, ect6 = inner["ip4-udp-ect"], inner["ip4-tcp-ce"], inner["ip6-tcp-ect"]
+    TEB, IP, IP6 = 0x6558, 0x800, 0x86DD
+    made = []
+    for src in ("2001:db8:1::2", "2001:db8:1::3", "2001:db8:1::4", "2001:db8:1::1", "2001:db8:7::9"):
+        made += [ip(4, frame[14:], src=src) for frame in (udp, tcp)]
+        made += [ip(4, plain6[14:], src=src), ip(41, plain6[14:], src=src), ip(41, udp[14:], src=src)]
+        made += [ip(137, struct.pack("!I", 100 << 12 | 0x1FF) + udp[14:], src=src)]
+        made += [tel(4, ip(41, plain6[14:], src=src)), tel(0, ip(4, udp[14:], src=src))]
+        made += [gre(udp[14:], IP, src=src), gre(plain6[14:], IP6, src=src), gre(udp, TEB, src=src)]
+        for key in (0, 5, 6, 9, 10):
+            made += [gre(udp[14:], IP, key=key, src=src), gre(udp, TEB, key=key, src=src)]
+            made += [gre(plain6, TEB, key=key, src=src, check=0), gre(tcp[14:], IP, key=key, src=src, check=0)]
+    src = "2001:db8:1::2"
+    for seq in (3, 4, 4, 9, 6, 10, 0x80000009, 0x8000000A, 0x8000000B, 11):
+        made.append(gre(udp[14:], IP, key=5, seq=seq, check=0, src=src))
+    made += [gre(udp[14:], IP, key=5, seq=0x7FFFFFFF, src=src), gre(udp[14:], IP, key=5, seq=12, check=0x100, src=src)]
+    made += [gre(udp[14:], IP, flags=1, src=src), gre(udp[14:], IP, flags=0x4000, src=src), gre(udp[14:], IP, flags=0x0800, src=src)]
+    made += [gre(b"", IP, src=src), gre(udp[:13], TEB, key=5, src=src), gre(b"", TEB, key=5, src=src), ip(47, bytes(3), src=src)]
+    made += [ip(4, udp[14:33], src=src), ip(41, plain6[14:53], src=src), ip(41, b"", src=src), gre(udp[14:33], IP, src=src), gre(udp[:33], TEB, key=5, src=src)]
+    made += [gre(inner["vlan-udp"], TEB, key=5, src=src), gre(inner["vlan-udp"][:37], TEB, key=5, src=src)]
+    for src in ("2001:db8:1::2", "2001:db8:1::3"):
+        for frame in (udp, ect4, ce4, plain6, ect6, inner["ip4-udp-tos"]):
+            kind = IP if frame[12:14] == b"\x08\x00" else IP6
+            for tos in (0x10, 0x11, 0x12, 0x13, 0xB8):
+                made += [gre(frame[14:], kind, tos=tos, src=src), gre(frame, TEB, key=5, tos=tos, src=src)]
+                made.append(ip(4 if kind == IP else 41, frame[14:], tos=tos, src=src))
+    return made
+
+
+def ip6routes():
+    """Returns frames for in0, whose packets are routed to tunnels, and ICMPv6 errors about outer packets."""
+    inner = frames()
+    udp, plain6 = inner["ip4-udp"], inner["ip6-udp"]
+    six = lambda last: plain6[:53] + bytes([last]) + plain6[54:]
+    made = []
+
+    def four(last, df):
+        head = udp[14:20] + bytes([df, 0]) + udp[22:24] + bytes(2) + bytes([10, 9, 0, 9]) + udp[30:33] + bytes([last])
+        return udp[:14] + head[:10] + struct.pack("!H", checksum(head)) + head[12:] + udp[34:]
+
+    for last in (0xB9, 0xBA, 0xBB):
+        made += [sized(frame, length) for frame in (six(last), four(last, 0)) for length in (200, 1280, 1400, 1500)]
+        # Linux keeps the MTU with the route after the first packet that does not fit.
+        made += [sized(four(last, 0x40), length) for length in (200, 1280, 1400)]
+    made += [tel(0, six(0xB9)), tel(3, six(0xB9)), tel(0, six(0xBB))]
+
+    def error(kind, code, info, quoted):
+        ends = v6("2001:db8::5") + v6("2001:db8:1::1")
+        data = struct.pack("!BBHI", kind, code, 0, info) + quoted[14:]
+        data = data[:2] + struct.pack("!H", checksum(ends + struct.pack("!II", len(data), 58) + data)) + data[4:]
+        head = struct.pack("!IHBB", 6 << 28, len(data), 58, 9) + ends
+        return udp[:6] + bytes.fromhex("02000000000586dd") + head + data
+
+    def sent(remote, payload, protocol):
+        frame = ip(protocol, payload, src=remote)
+        return frame[:22] + frame[38:54] + frame[22:38] + frame[54:]
+
+    for remote in ("2001:db8:1::2", "2001:db8:1::4", "2001:db8:1::9"):
+        for frame, protocol in ((six(0xB9), 41), (four(0xB9, 0x40), 4)):
+            outer = sent(remote, frame[14:], protocol)
+            limited, done = tel(4, outer), tel(0, outer)
+            made += [error(1, code, 0, quoted) for code in (0, 1, 3, 4) for quoted in (outer, limited)]
+            made += [error(3, code, 0, outer) for code in (0, 1)]
+            made += [error(4, 0, pointer, quoted) for pointer in (42, 44) for quoted in (limited, done)] + [error(4, 1, 44, done)]
+            long = sent(remote, sized(frame, 1350)[14:], protocol)
+            made += [error(2, 0, mtu, quoted[:1200]) for mtu in (1280, 1300, 1400, 9000) for quoted in (long, tel(4, long))]
+            made += [error(1, 0, 0, outer[:14 + length]) for length in (40, 48, 60, 79)]
+            wrapped = gre(frame[14:], 0x86DD if protocol == 41 else 0x800, src=remote)
+            wrapped = wrapped[:22] + wrapped[38:54] + wrapped[22:38] + wrapped[54:]
+            made += [error(1, 0, 0, wrapped), six(0xBB), error(1, 4, 0, wrapped), six(0xBB)]
+    return made
+
+
 def write(path, packets):
     with open(path, "wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
@@ -232,8 +337,13 @@ def heard(sock, wait):
 
 def is_datagram(frame):
     """Returns whether an outer packet belongs to a tunnel: UDP, IPv4, IPv6, GRE, or options in front of them."""
-    of = (17, 4, 41, 47, 60)
+    of = (17, 4, 41, 47, 60, 137)
     return frame[12:14] == b"\x08\x00" and frame[23] in of or frame[12:14] == b"\x86\xdd" and frame[20] in of
+
+
+def is_error(frame):
+    """Returns whether a frame has an ICMP or ICMPv6 error."""
+    return frame[12:14] == b"\x08\x00" and frame[23] == 1 or frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54] < 128
 
 
 def main():
@@ -242,7 +352,7 @@ def main():
     text = open(script).read()
     inlet, kind = re.search(r"^# in: (\w+) (\w+)$", text, re.M).groups()
     outlet = re.search(r"^# out: (\w+)$", text, re.M).group(1)
-    made = {"inner": inners, "outer": outers, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters}[kind]()
+    made = {"inner": inners, "outer": outers, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes}[kind]()
     write(f"{HERE}/{kind}.pcap", made)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["sh", script], check=True)
@@ -269,6 +379,8 @@ def main():
         out = [frame for frame in out if frame[:2] != b"33"]
     if outlet == "u0":
         out = [frame for frame in out if is_datagram(frame)]
+    if outlet == "in0":
+        out = [frame for frame in out if is_error(frame)]
     write(f"{HERE}/{name}.pcap", out)
     shown = ""
     for command in re.findall(r"^# show: (.*)$", text, re.M):

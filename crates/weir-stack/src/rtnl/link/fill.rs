@@ -243,6 +243,9 @@ fn write(
         out.put_i32(ifla::NEW_NETNSID, nsid);
         out.put_i32(ifla::NEW_IFINDEX, ifindex as i32);
     }
+    if let Some(permanent) = device.link.permanent_address() {
+        out.put(ifla::PERM_ADDRESS, &permanent);
+    }
     let spec = out.nest_noflag(ifla::AF_SPEC);
     // Without the nested flag, as in Linux: iproute2 looks for the bare type.
     if device.has_ipv6() && matches!(goes, Goes::Not | Goes::Nowhere(_)) {
