@@ -155,8 +155,8 @@ pub struct Learned {
     pub mss: u16,
     /// The SYN with data was probably dropped: only the one without was answered.
     pub dropped: bool,
-    /// The server did not answer the request: the experimental option may do.
-    pub ignored: bool,
+    /// The server did not answer the request for a cookie; whether that used the experimental option.
+    pub ignored: Option<bool>,
 }
 
 #[cfg(test)]

@@ -248,6 +248,7 @@ impl Request {
         let mut c = self.connection(now, config, settings, path);
         c.nxt = self.isn;
         c.una = self.isn;
+        c.sml = self.isn;
         c.wnd = u32::from(syn.window);
         c.max_wnd = c.wnd;
         c.wl1 = syn.seq;
@@ -262,7 +263,10 @@ impl Request {
                 flags: syn.flags & !SYN,
                 ..*syn
             };
+            let ack = c.ack;
             c.data(now, &rest, data);
+            // They are no sign yet of how data will come (`tcp_fastopen_add_skb`).
+            c.ack = ack;
         }
         c
     }
@@ -461,6 +465,8 @@ impl Request {
         if self.resent == 0 && !self.cookie {
             c.handshake_rtt(now, self.sent_at);
         }
+        // The SYN-ACK (`tcp_rcv_state_process`).
+        c.delivery.count = 1;
         let answer = c.segment(now, header, data);
         (c, answer)
     }

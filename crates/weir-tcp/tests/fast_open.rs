@@ -276,3 +276,187 @@ fn a_cookie_of_a_key_opens() {
     assert_eq!(bytes[..4], [254, 12, 0xf9, 0x89]);
     assert_eq!(Options::parse(&bytes, true), options);
 }
+
+#[test]
+fn a_waiting_writer_acknowledges_with_its_data() {
+    let mut end = client(Some(FastOpen::default()), 0);
+    end.expect_data();
+    end.undefer();
+    sent(&mut end, NOW);
+    end.segment(NOW + 20 * MS, &syn_ack(1, 1460, Some(cookie())), &[]);
+    assert!(sent(&mut end, NOW + 20 * MS).is_empty());
+    assert_eq!(end.deadline(), Some(NOW + 220 * MS));
+    end.send(NOW + 20 * MS, &[7; 1000]);
+    assert_eq!(
+        shape(&sent(&mut end, NOW + 20 * MS)),
+        [(ACK, 1, 1001, 1000)]
+    );
+    // The program answers, so the ACK of the peer's data waits for what it sends.
+    end.segment(NOW + 40 * MS, &ack(1001, 1001), &[1; 500]);
+    assert!(sent(&mut end, NOW + 40 * MS).is_empty());
+    end.consume(NOW + 40 * MS, 500);
+    end.close(NOW + 40 * MS, false);
+    assert_eq!(
+        shape(&sent(&mut end, NOW + 40 * MS)),
+        [(FIN | ACK, 1001, 1501, 0)]
+    );
+}
+
+#[test]
+fn the_ack_of_a_writer_that_sends_nothing_is_delayed() {
+    let mut end = client(Some(FastOpen::default()), 0);
+    end.expect_data();
+    end.undefer();
+    sent(&mut end, NOW);
+    end.segment(NOW + MS, &syn_ack(1, 1460, None), &[]);
+    assert!(sent(&mut end, NOW + MS).is_empty());
+    end.timeout(NOW + 201 * MS);
+    assert_eq!(shape(&sent(&mut end, NOW + 201 * MS)), [(ACK, 1, 1001, 0)]);
+}
+
+#[test]
+fn a_cookie_that_was_not_asked_for_is_not_kept() {
+    let mut end = client(None, 0);
+    end.send(NOW, &[7; 100]);
+    end.undefer();
+    sent(&mut end, NOW);
+    end.segment(NOW + MS, &syn_ack(101, 1460, Some(cookie())), &[]);
+    let learned = end.take_learned().expect("told");
+    assert_eq!((learned.cookie, learned.ignored), (None, None));
+}
+
+#[test]
+fn a_request_without_answer_is_told_with_its_option() {
+    for experimental in [false, true] {
+        let ask = FastOpen {
+            experimental,
+            ..FastOpen::default()
+        };
+        let mut end = client(Some(ask), 0);
+        end.undefer();
+        sent(&mut end, NOW);
+        end.segment(NOW + MS, &syn_ack(1, 1460, None), &[]);
+        let learned = end.take_learned().expect("told");
+        assert_eq!(learned.ignored, Some(experimental));
+    }
+}
+
+#[test]
+fn data_that_are_sent_again_are_packets_of_the_size_that_the_server_takes() {
+    let mut end = client(Some(cookie()), 0);
+    end.send(NOW, &[7; 1420]);
+    end.undefer();
+    sent(&mut end, NOW);
+    end.segment(NOW + 10 * MS, &syn_ack(101, 1000, None), &[]);
+    let packets = sent(&mut end, NOW + 10 * MS);
+    assert_eq!(
+        shape(&packets),
+        [(ACK, 101, 1001, 1000), (ACK, 1101, 1001, 320)]
+    );
+    assert_eq!(end.info(NOW).words[4], 2);
+    end.send(NOW + 10 * MS, &[7; 4000]);
+    sent(&mut end, NOW + 10 * MS);
+    // All but the first packet arrive.
+    let mut hole = ack(1001, 101);
+    hole.options.sack[0] = (1101, 5421);
+    hole.options.sack_count = 1;
+    end.segment(NOW + 20 * MS, &hole, &[]);
+    assert_eq!(
+        shape(&sent(&mut end, NOW + 20 * MS)),
+        [(ACK, 101, 1001, 1000)]
+    );
+}
+
+#[test]
+fn a_syn_that_is_too_large_for_the_path_is_repeated_at_once() {
+    let mut end = client(Some(cookie()), 1040);
+    end.send(NOW, &[7; 1000]);
+    end.undefer();
+    sent(&mut end, NOW);
+    end.set_mtu(800);
+    let packets = sent(&mut end, NOW + 10 * MS);
+    assert_eq!(shape(&packets), [(SYN, 0, 0, 0)]);
+    let options = packets[0].header().0.options;
+    assert_eq!((options.mss, options.fast_open), (Some(760), None));
+    end.segment(NOW + 30 * MS, &syn_ack(1, 1040, None), &[]);
+    assert_eq!(
+        shape(&sent(&mut end, NOW + 30 * MS)),
+        [(ACK, 1, 1001, 760), (ACK, 761, 1001, 240)]
+    );
+}
+
+#[test]
+fn syns_with_data_cross() {
+    let mut end = client(Some(cookie()), 0);
+    end.send(NOW, &[7; 1000]);
+    end.undefer();
+    sent(&mut end, NOW);
+    let syn = Header {
+        ack: 0,
+        flags: SYN,
+        ..syn_ack(0, 1040, Some(cookie()))
+    };
+    end.segment(NOW + 5 * MS, &syn, &[1; 500]);
+    let packets = sent(&mut end, NOW + 5 * MS);
+    assert_eq!(shape(&packets), [(SYN | ACK, 0, 1001, 0)]);
+    end.segment(NOW + 50 * MS, &syn_ack(1001, 940, None), &[]);
+    assert_eq!(end.state(), State::Established);
+    let packets = sent(&mut end, NOW + 50 * MS);
+    assert_eq!(shape(&packets), [(ACK, 1001, 1001, 0)]);
+    let options = packets[0].header().0.options;
+    assert_eq!(options.sack_blocks(), [(1000, 1001)]);
+}
+
+#[test]
+fn the_window_of_a_syn_is_for_the_data_after_it() {
+    let syn = Header {
+        seq: 0,
+        flags: SYN,
+        window: 10000,
+        options: Options {
+            mss: Some(1000),
+            sack_permitted: true,
+            ..Options::default()
+        },
+        ..Header::default()
+    };
+    let (config, settings, path) = (Arc::new(config()), Settings::default(), Path::ipv4(1500));
+    let request = Request::new(NOW, &config, &settings, &path, &syn, 500, 0);
+    let mut end = request.accept_early(NOW, &config, &settings, path, &syn, &[1; 10]);
+    sent(&mut end, NOW);
+    end.send(NOW, &[2; 15000]);
+    let packets = sent(&mut end, NOW);
+    assert_eq!(packets.len(), 10);
+    assert_eq!(shape(&packets)[9], (ACK, 9501, 11, 1000));
+    assert_eq!(end.info(NOW).words[4], 10);
+}
+
+#[test]
+fn a_short_answer_does_not_wait_for_the_end_of_the_handshake() {
+    let (_, mut end) = server(&[1; 10], false);
+    sent(&mut end, NOW);
+    end.send(NOW, &[2; 100]);
+    assert_eq!(shape(&sent(&mut end, NOW)), [(ACK, 501, 11, 100)]);
+}
+
+#[test]
+fn a_fin_after_early_data_is_acknowledged_at_once() {
+    let (_, mut end) = server(&[1; 10], false);
+    sent(&mut end, NOW);
+    let fin = Header {
+        flags: FIN | ACK,
+        ..ack(11, 501)
+    };
+    end.segment(NOW + 100 * MS, &fin, &[]);
+    assert_eq!(shape(&sent(&mut end, NOW + 100 * MS)), [(ACK, 501, 12, 0)]);
+    assert_eq!(end.state(), State::CloseWait);
+}
+
+#[test]
+fn the_syn_ack_counts_as_delivered() {
+    let (request, _) = server(&[], false);
+    let (config, settings, path) = (Arc::new(config()), Settings::default(), Path::ipv4(1500));
+    let (end, _) = request.accept(NOW + MS, &config, &settings, path, &ack(1, 501), &[]);
+    assert_eq!(end.state(), State::Established);
+    assert_eq!(end.info(NOW).delivered, 1);
+}

@@ -24,6 +24,7 @@ use crate::cpu::Cx;
 use crate::ports::tables;
 use crate::socket::Socket;
 
+const MSG_DONTWAIT: i32 = 0x40;
 /// `MSG_FASTOPEN`
 pub const MSG_FASTOPEN: i32 = 0x2000_0000;
 
@@ -180,6 +181,12 @@ impl Tcp {
         match self.begin(socket, cx, message.to, true) {
             Ok(()) | Err(errno::EINPROGRESS) => {}
             Err(error) => return Err(error),
+        }
+        if message.flags & MSG_DONTWAIT == 0
+            && let Kind::Open(connection) = &mut core.lock().kind
+            && connection.syn_room() < message.data.len()
+        {
+            connection.expect_data();
         }
         // The SYN waits, and leaves with what it has room for.
         match self.write_data(socket, cx, message.data, message.flags)? {

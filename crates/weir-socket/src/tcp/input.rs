@@ -13,7 +13,7 @@ use weir_tcp::header::{ACK, FIN, RST, SYN};
 use weir_tcp::listener::Admission;
 use weir_tcp::request::Verdict;
 use weir_tcp::time_wait::Outcome;
-use weir_tcp::{Answer, Connection, Header, Output, Request, State, cookie};
+use weir_tcp::{Answer, Connection, Header, Output, Request, cookie};
 
 use super::core::{Core, Inner, Kind, Locked};
 use super::opening::FastOpening;
@@ -413,11 +413,7 @@ pub fn report(cx: &mut Cx<'_>, report: &Report<'_>) -> bool {
     if let Kind::Open(connection) = &mut inner.kind {
         match meaning.mtu {
             // Only errors about what is under way count (RFC 5927).
-            Some(mtu) if connection.is_outstanding(seq) => {
-                if connection.state() != State::SynSent {
-                    connection.set_mtu(mtu);
-                }
-            }
+            Some(mtu) if connection.is_outstanding(seq) => connection.set_mtu(mtu),
             Some(_) => {}
             None => connection.icmp_error(seq, meaning.errno, true),
         }

@@ -26,8 +26,9 @@ pub struct Entry {
     pub cookie: Option<FastOpen>,
     /// How often in a row a SYN with data was lost, and when the last was, in ns.
     pub drops: (u16, u64),
-    /// The next request for a cookie uses the experimental option.
-    pub experimental: bool,
+    /// How many of the two options for a cookie the peer did not answer. After the first the experimental one is tried,
+    /// after that the first for good.
+    pub tries: u8,
 }
 
 /// The table of a namespace.
@@ -89,7 +90,7 @@ impl Metrics {
     pub fn client(&self, local: IpAddr, remote: IpAddr, no_cookie: bool) -> Client {
         let entry = self.get(local, remote).unwrap_or_default();
         let ask = FastOpen {
-            experimental: entry.experimental,
+            experimental: entry.tries == 1,
             ..FastOpen::default()
         };
         Client {
@@ -107,9 +108,8 @@ impl Metrics {
             entry.mss = learned.mss;
             if learned.cookie.is_some() {
                 entry.cookie = learned.cookie;
-                entry.experimental = false;
-            } else if learned.ignored && entry.cookie.is_none() {
-                entry.experimental = !entry.experimental;
+            } else if let (Some(experimental), None) = (learned.ignored, entry.cookie) {
+                entry.tries = entry.tries.max(1 + u8::from(experimental));
             }
             entry.drops = match learned.dropped {
                 true => (entry.drops.0.saturating_add(1), now),
@@ -160,7 +160,7 @@ mod tests {
             cookie: Some(cookie),
             mss: 940,
             dropped: false,
-            ignored: false,
+            ignored: None,
         };
         metrics.learn(1, own, peer, &learned);
         let client = metrics.client(own, peer, false);
@@ -170,5 +170,23 @@ mod tests {
         metrics.learn(2, own, peer, &learned);
         let entry = metrics.get(own, peer).expect("an entry");
         assert_eq!((entry.cookie, entry.drops), (Some(cookie), (1, 2)));
+    }
+
+    /// packetdrill's `client/fallback-exp-opt.pkt`.
+    #[test]
+    fn the_experimental_option_is_tried_once() {
+        let metrics = Metrics::new();
+        let (own, peer) = (IpAddr::from([1; 4]), IpAddr::from([2; 4]));
+        for experimental in [false, true, false, false] {
+            let ask = metrics.client(own, peer, false).option.expect("a request");
+            assert_eq!(ask.experimental, experimental);
+            let learned = Learned {
+                cookie: None,
+                mss: 1460,
+                dropped: false,
+                ignored: Some(experimental),
+            };
+            metrics.learn(1, own, peer, &learned);
+        }
     }
 }

@@ -244,6 +244,7 @@ impl Tcp {
                         }
                         core.settle(cx, inner, Outbox::new(cx.stack, tuple));
                     }
+                    (_, State::SynSent) if connection.is_deferred() => return Err(errno::EISCONN),
                     (_, State::SynSent | State::SynReceived) => return Err(errno::EALREADY),
                     (_, State::Closed) => match connection.take_error() {
                         0 => {}
@@ -676,8 +677,9 @@ impl Tcp {
         value: &[u8],
     ) -> Result<(), i32> {
         let core = self.core(socket);
+        let config = tables(socket.ns()).tcp_connections.config(socket.ns());
         let mut inner = core.lock();
-        options::set(&mut inner, socket.is_v6(), name, value)?;
+        options::set(&mut inner, &config, socket.is_v6(), name, value)?;
         core.signs.store(!inner.keys.is_empty(), Relaxed);
         let (tuple, settings) = (inner.tuple, inner.settings.clone());
         if let Kind::Open(connection) = &mut inner.kind {

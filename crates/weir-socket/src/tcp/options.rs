@@ -4,7 +4,7 @@
 //! Not served: repair, upper-layer protocols (kTLS), zero-copy receiving.
 
 use weir_netlink::errno;
-use weir_tcp::fast_open::Keys;
+use weir_tcp::fast_open::{Keys, enable};
 use weir_tcp::request::{seconds_of, timeouts_of};
 use weir_tcp::time::{MS, SECOND};
 use weir_tcp::{Algorithm, Config, Info, State};
@@ -49,8 +49,15 @@ const CLOSE: u8 = 7;
 /// Sets an option. The caller passes the settings on to the connection.
 ///
 /// # Errors
-/// ENOPROTOOPT, EINVAL, ENOENT for an unknown congestion control.
-pub fn set(inner: &mut Inner, v6: bool, name: i32, value: &[u8]) -> Result<(), i32> {
+/// ENOPROTOOPT, EINVAL, ENOENT for an unknown congestion control, EOPNOTSUPP for `TCP_FASTOPEN_CONNECT` where clients do
+/// not take part in Fast Open.
+pub fn set(
+    inner: &mut Inner,
+    config: &Config,
+    v6: bool,
+    name: i32,
+    value: &[u8],
+) -> Result<(), i32> {
     if name == MD5SIG || name == MD5SIG_EXT {
         inner.keys.set(v6, name == MD5SIG_EXT, value)?;
         if matches!(&inner.kind, Kind::Open(_)) {
@@ -93,6 +100,9 @@ pub fn set(inner: &mut Inner, v6: bool, name: i32, value: &[u8]) -> Result<(), i
         REPAIR_OPTIONS => return Err(errno::EINVAL),
         FASTOPEN_CONNECT => {
             within(0, 1)?;
+            if config.fast_open & enable::CLIENT == 0 {
+                return Err(errno::EOPNOTSUPP);
+            }
             if !idle {
                 return Err(errno::EINVAL);
             }

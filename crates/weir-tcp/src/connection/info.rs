@@ -188,7 +188,7 @@ impl Connection {
                 us(self.ack.ato),
                 u32::from(self.mss),
                 u32::from(self.ack.mss),
-                self.sent.packets,
+                self.sent.packets - self.early_syn_ack(),
                 self.sent.sacked,
                 self.sent.lost,
                 self.sent.retrans,

@@ -3,6 +3,7 @@
 //! `tcp_validate_incoming`; RFC 9293, 3.10.7; RFC 5961).
 
 use super::ack::Acked;
+use super::receive::DELAY_MAX;
 use super::{Answer, Connection, Counter, Events, MAX_QUICK, State, ecn, pending};
 use crate::error;
 use crate::fast_open::Learned;
@@ -62,6 +63,14 @@ impl Connection {
             return answer;
         }
         self.note_timestamp(now, header);
+        if header.has(SYN) {
+            // It repeats the peer's SYN.
+            self.count(Counter::DelayedAckLost);
+            self.report_duplicate(header.seq, header.seq.wrapping_add(1));
+            self.enter_quick_ack(MAX_QUICK);
+            self.pending |= pending::ACK;
+            return Answer::None;
+        }
         if !data.is_empty() || header.has(FIN) {
             self.data(now, header, data);
             self.schedule_ack(now);
@@ -229,7 +238,12 @@ impl Connection {
                 };
                 self.data(now, &rest, data);
             }
-            if !unacknowledged {
+            if std::mem::take(&mut self.writer) && !unacknowledged {
+                // The data that the program sends next acknowledge it.
+                self.pending |= pending::ACK_LATER;
+                self.enter_quick_ack(MAX_QUICK);
+                self.ack.deadline = now.saturating_add(DELAY_MAX);
+            } else if !unacknowledged {
                 self.pending |= pending::ACK;
             }
             return Answer::None;
@@ -259,7 +273,11 @@ impl Connection {
         let Some(client) = self.fast_open.take() else {
             return false;
         };
-        let cookie = header.options.fast_open.filter(|open| open.length > 0);
+        // A cookie that was not asked for is not kept.
+        let cookie = header
+            .options
+            .fast_open
+            .filter(|open| open.length > 0 && client.option.is_some());
         let left = !self.sent.is_empty();
         let resent = self.totals.retrans > 0;
         let data = self.nxt != self.iss.wrapping_add(1);
@@ -267,10 +285,10 @@ impl Connection {
             cookie,
             mss: header.options.mss.unwrap_or(536),
             dropped: resent && cookie.is_none() && left,
-            ignored: !resent
-                && cookie.is_none()
-                && !data
-                && client.option.is_some_and(|open| open.length == 0),
+            ignored: client
+                .option
+                .filter(|open| !resent && cookie.is_none() && !data && open.length == 0)
+                .map(|open| open.experimental),
         }));
         if left {
             for index in 0..self.sent.len() {
@@ -400,6 +418,9 @@ impl Connection {
             }
             return false;
         }
+        if header.has(SYN) && self.completes_crossing(header, length) {
+            return true;
+        }
         if header.has(SYN) {
             // A SYN-ACK that was sent again because the ACK was lost is answered alike.
             self.count(Counter::SynChallenge);
@@ -407,6 +428,16 @@ impl Connection {
             return false;
         }
         true
+    }
+
+    /// A SYN-ACK after the peer's SYN: both ends have opened at once, and it answers this end's SYN.
+    fn completes_crossing(&self, header: &Header, length: usize) -> bool {
+        self.state == State::SynReceived
+            && !self.passive
+            && header.has(ACK)
+            && header.sequence_length(length) == 1
+            && header.seq.wrapping_add(1) == self.rcv_nxt
+            && header.ack == self.nxt
     }
 
     fn is_reset_after_fin(&self, header: &Header) -> bool {

@@ -333,6 +333,8 @@ pub struct Connection {
     /// The passive end of Fast Open: data flow before the handshake is complete.
     pub(crate) passive: bool,
     pub(crate) deferred: bool,
+    /// A program waits for the handshake to send what did not fit into the SYN.
+    pub(crate) writer: bool,
     pub(crate) ended_well: bool,
     /// The cookie in the first SYN-ACK.
     pub(crate) syn_ack_cookie: Option<FastOpen>,
@@ -488,6 +490,7 @@ impl Connection {
             syn_data: false,
             passive: false,
             deferred: false,
+            writer: false,
             ended_well: false,
             syn_ack_cookie: None,
             last_sent: now,
@@ -552,6 +555,12 @@ impl Connection {
     /// The SYN waits no longer.
     pub fn undefer(&mut self) {
         self.deferred = false;
+    }
+
+    /// A program waits for the handshake with more data than the SYN carries: the ACK of the SYN-ACK goes with them
+    /// (`sk_write_pending`).
+    pub fn expect_data(&mut self) {
+        self.writer = self.state == State::SynSent;
     }
 
     /// Whether the SYN waits for data.
@@ -864,6 +873,13 @@ impl Connection {
         self.path.mtu = mtu;
         let old = self.mss;
         self.sync_mss();
+        if self.state == State::SynSent {
+            // SYN and data are two entries of the queue: the packet that was too large was both.
+            if smaller && self.sent.len() > 1 {
+                self.pending |= pending::HEAD;
+            }
+            return;
+        }
         if smaller && self.mss < old && self.state != State::Closed {
             self.simple_retransmit();
         }
@@ -884,9 +900,10 @@ impl Connection {
         self.data_end().wrapping_add(u32::from(self.fin_queued))
     }
 
-    /// The end of the peer's window.
+    /// The end of the peer's window. Before the SYN-ACK is acknowledged, the window of the SYN is for the data after it.
     pub(crate) fn wnd_end(&self) -> u32 {
-        self.una.wrapping_add(self.wnd)
+        let syn = u32::from(self.passive && self.una == self.iss);
+        self.una.wrapping_add(syn).wrapping_add(self.wnd)
     }
 
     pub(crate) fn count(&mut self, counter: Counter) {

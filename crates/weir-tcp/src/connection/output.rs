@@ -362,7 +362,6 @@ impl Connection {
         if self.sent.is_empty() {
             let stamp = self.stamp(now);
             self.nxt = self.iss.wrapping_add(1);
-            self.sml = self.nxt;
             self.sent.push(Sent {
                 seq: self.iss,
                 end: self.nxt,
@@ -410,7 +409,6 @@ impl Connection {
             first_time: stamp.first_time,
         });
         self.high_seq = self.nxt;
-        self.sml = self.nxt;
         self.totals.bytes_sent += u64::from(length);
         self.totals.data_segs_out = self.totals.data_segs_out.wrapping_add(1);
     }
@@ -502,7 +500,7 @@ impl Connection {
             if self.paced(now) {
                 break;
             }
-            let flight = self.sent.in_flight();
+            let flight = self.flight();
             let mut quota = self.window.cwnd.saturating_sub(flight);
             if quota == 0 {
                 if mode == Mode::Probe && !sent_any {
@@ -527,7 +525,7 @@ impl Connection {
             if matches!(self.phase, Phase::Cwr | Phase::Recovery) {
                 self.prr_out += self.sent.packets.saturating_sub(before_packets);
             }
-            limited |= self.sent.in_flight() >= self.window.cwnd;
+            limited |= self.flight() >= self.window.cwnd;
             if mode != Mode::Probe {
                 self.schedule_loss_probe(now, false);
             }
@@ -539,6 +537,16 @@ impl Connection {
             self.delivery.app_limited = mark.max(1);
         }
         sent_any
+    }
+
+    /// Packets in the network, without the SYN-ACK of an early connection: Linux does not count it either.
+    fn flight(&self) -> u32 {
+        self.sent.in_flight().saturating_sub(self.early_syn_ack())
+    }
+
+    /// 1 while the SYN-ACK of an early connection is not acknowledged.
+    pub(crate) fn early_syn_ack(&self) -> u32 {
+        u32::from(self.passive && self.una == self.iss && !self.sent.is_empty())
     }
 
     /// How much goes into the next segment, and whether the FIN goes along.
@@ -873,6 +881,10 @@ impl Connection {
             flags |= PSH;
         }
         let mss = entry.mss.min(self.mss.max(8));
+        if mss < entry.mss {
+            // The peer or the path takes smaller packets than when it was sent (`__tcp_retransmit_skb`).
+            self.sent.resize(index, mss);
+        }
         let piece = Piece {
             seq: start,
             flags,

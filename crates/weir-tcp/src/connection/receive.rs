@@ -11,7 +11,7 @@ use crate::seq::{after, before, between};
 use crate::time::MS;
 
 /// The longest (`TCP_DELACK_MAX`).
-const DELAY_MAX: u64 = 200 * MS;
+pub(crate) const DELAY_MAX: u64 = 200 * MS;
 
 impl Connection {
     /// How much of the advertised window is left, in bytes.

@@ -37,8 +37,9 @@ impl Supervisor {
     ) -> Handled {
         match self.inet(InetCall::Connect(socket.id), address) {
             // A call that may not block never sees the end of a handshake, however short, as on Linux.
-            Ok(_)
-                if !is_unspecified(address)
+            Ok(reply)
+                if reply.value == 0
+                    && !is_unspecified(address)
                     && sys::is_nonblocking(self.duplicate(call)?.as_fd()) =>
             {
                 return Err(Errno(libc::EINPROGRESS));
@@ -153,7 +154,16 @@ impl Supervisor {
 
     /// Serves a send with `MSG_FASTOPEN`: the data go with the SYN, as far as there is a cookie and room. The caller waits
     /// for the handshake if the socket blocks; what the SYN did not carry is sent after it (`tcp_sendmsg_fastopen`).
-    fn send_fast(&mut self, call: &Call, socket: InetSocket, flags: i32, send: &Send) -> Handled {
+    fn send_fast(
+        &mut self,
+        call: &Call,
+        socket: InetSocket,
+        mut flags: i32,
+        send: &Send,
+    ) -> Handled {
+        if sys::is_nonblocking(self.duplicate(call)?.as_fd()) {
+            flags |= libc::MSG_DONTWAIT;
+        }
         let request = InetCall::Send {
             socket: socket.id,
             flags,

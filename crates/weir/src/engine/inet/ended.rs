@@ -18,6 +18,26 @@ pub(super) struct End {
     pub(super) local: Vec<u8>,
     /// It was never connected.
     pub(super) failed: bool,
+    /// Options of a stream that ended with an error: those of [`KEPT`].
+    pub(super) options: Vec<Vec<u8>>,
+}
+
+/// `SO_MEMINFO` of linux/socket.h
+const SO_MEMINFO: i32 = 55;
+
+/// The options that are kept: level and name.
+pub(super) const KEPT: [(i32, i32); 3] = [
+    (libc::SOL_TCP, libc::TCP_INFO),
+    (libc::SOL_TCP, libc::TCP_CC_INFO),
+    (libc::SOL_SOCKET, SO_MEMINFO),
+];
+
+impl End {
+    /// Returns the value of an option of a stream that ended with an error.
+    pub(super) fn option(&self, level: i32, name: i32) -> Option<Vec<u8>> {
+        let place = KEPT.iter().position(|kept| *kept == (level, name))?;
+        self.options.get(place).cloned()
+    }
 }
 
 /// The streams that have ended.
@@ -72,6 +92,7 @@ mod tests {
             error,
             local: vec![1],
             failed,
+            options: Vec::new(),
         }
     }
 
@@ -87,6 +108,17 @@ mod tests {
         assert_eq!(ended.take_error(2), Some(0));
         assert_eq!(ended.connect(3), Errno(libc::EBADF));
         assert_eq!(ended.take_error(3), None);
+    }
+
+    #[test]
+    fn figures_of_a_stream_with_an_error_are_kept() {
+        let mut end = end(libc::ECONNREFUSED, true);
+        assert_eq!(end.option(libc::SOL_TCP, libc::TCP_INFO), None);
+        end.options = vec![vec![7; 4], vec![], vec![8; 2]];
+        assert_eq!(end.option(libc::SOL_TCP, libc::TCP_INFO), Some(vec![7; 4]));
+        assert_eq!(end.option(libc::SOL_TCP, libc::TCP_CC_INFO), Some(vec![]));
+        assert_eq!(end.option(libc::SOL_SOCKET, SO_MEMINFO), Some(vec![8; 2]));
+        assert_eq!(end.option(libc::SOL_TCP, libc::TCP_NODELAY), None);
     }
 
     #[test]

@@ -338,7 +338,14 @@ impl Engine {
                 Ok(bytes_only(error.to_ne_bytes().to_vec()))
             }
             InetCall::Option(id, level, name) => {
-                let endpoint = self.endpoint(id)?;
+                let endpoint = match self.endpoint(id) {
+                    Ok(endpoint) => endpoint,
+                    Err(error) => {
+                        let ended = lock(&self.inet.ended);
+                        let value = ended.get(id.0).and_then(|end| end.option(level, name));
+                        return value.map(bytes_only).ok_or(error);
+                    }
+                };
                 if level == libc::SOL_TCP {
                     // TCP_INFO counts it.
                     self.take_written(&endpoint);
@@ -547,10 +554,16 @@ impl Engine {
                     0 => socket.take_error(),
                     error => error,
                 };
+                let value = |(level, name)| socket.option(level, name, &[]).unwrap_or_default();
+                let options = match error {
+                    0 => Vec::new(),
+                    _ => ended::KEPT.map(value).to_vec(),
+                };
                 let end = End {
                     error,
                     local: socket.local_address(),
                     failed: ending == Ending::Failed,
+                    options,
                 };
                 lock(&self.inet.ended).add(endpoint.id, end);
             }

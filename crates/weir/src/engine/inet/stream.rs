@@ -142,15 +142,24 @@ impl Stream {
 }
 
 impl Engine {
-    /// Serves `connect`. EINPROGRESS if the handshake goes on; a failure shows when the supervisor has reported.
+    /// Serves `connect`. EINPROGRESS if the handshake goes on; a failure shows when the supervisor has reported. The value
+    /// is 1 if the handshake waits for data (`TCP_FASTOPEN_CONNECT`).
     pub(super) fn connect_stream(
         &self,
         endpoint: &Arc<Endpoint>,
         address: &[u8],
     ) -> Result<InetReply, Errno> {
-        let begin = |socket: &Socket, cx: &mut Cx<'_>| socket.connect(cx, address).map(|()| 0);
+        let mut waits = false;
+        let begin = |socket: &Socket, cx: &mut Cx<'_>| {
+            let begun = socket.connect(cx, address);
+            waits = begun.is_ok();
+            begun.map(|()| 0)
+        };
         match self.open_stream(endpoint, begin)? {
-            (_, true) => Ok(InetReply::default()),
+            (_, true) => Ok(InetReply {
+                value: waits.into(),
+                ..InetReply::default()
+            }),
             (_, false) => Err(Errno(libc::EINPROGRESS)),
         }
     }
