@@ -14,6 +14,7 @@ use world::{Open, Program, World, at};
 
 const INET: i32 = libc::AF_INET;
 const SOL_TCP: i32 = 6;
+const MSG_DONTWAIT: i32 = 0x40;
 const MSG_FASTOPEN: i32 = 0x2000_0000;
 const CONGESTION: i32 = 13;
 const MD5SIG: i32 = 14;
@@ -58,10 +59,14 @@ fn write(world: &mut World, open: &Open, data: &[u8]) -> Result<usize, i32> {
 }
 
 fn send_fast(world: &mut World, open: &Open, data: &[u8]) -> Result<usize, i32> {
+    send_with(world, open, data, MSG_FASTOPEN | MSG_DONTWAIT)
+}
+
+fn send_with(world: &mut World, open: &Open, data: &[u8], flags: i32) -> Result<usize, i32> {
     let message = Outgoing {
         to: &at("10.0.0.2", 80),
         data,
-        flags: MSG_FASTOPEN,
+        flags,
         ..Outgoing::default()
     };
     world.with(|cx| open.socket.send(cx, &message))
@@ -147,6 +152,50 @@ fn the_second_connection_opens_fast() {
     assert_eq!(send_fast(&mut world, &fifth, b"new"), Ok(3));
     world.pass(1);
     assert!(syn_data(&fifth));
+}
+
+/// The ACK of the SYN-ACK goes with the data of a sender that waits to send them, or is late if none come.
+#[test]
+fn a_sender_that_waits_acknowledges_with_its_data() {
+    let mut world = World::new();
+    let server = listener(&mut world, |_, _| {});
+    for (writes, after) in [(true, 1), (false, 201)] {
+        let client = socket(&mut world, 0);
+        let flags = MSG_FASTOPEN;
+        let sent = send_with(&mut world, &client, b"request", flags);
+        assert_eq!(sent, Err(errno::EINPROGRESS));
+        world.pass(1);
+        assert_eq!(accept(&mut world, &server).err(), Some(errno::EAGAIN));
+        if writes {
+            assert_eq!(write(&mut world, &client, b"request"), Ok(7));
+        }
+        world.pass(after);
+        let other = accept(&mut world, &server).unwrap();
+        let expected = if writes {
+            Ok(b"request".to_vec())
+        } else {
+            Err(errno::EAGAIN)
+        };
+        assert_eq!(read(&mut world, &other), expected);
+    }
+}
+
+/// A client cannot ask for Fast Open where the namespace does not take part; a second `connect` finds the first.
+#[test]
+fn fast_open_connect_is_refused_where_it_is_off() {
+    let mut world = World::new();
+    let client = socket(&mut world, 0);
+    world.sysctl(0, "ipv4/tcp_fastopen", "0");
+    let set = world.set_int(&client, SOL_TCP, FASTOPEN_CONNECT, 1);
+    assert_eq!(set, Err(errno::EOPNOTSUPP));
+    world.sysctl(0, "ipv4/tcp_fastopen", "5");
+    world
+        .set_int(&client, SOL_TCP, FASTOPEN_CONNECT, 1)
+        .unwrap();
+    let to = at("10.0.0.2", 80);
+    assert_eq!(world.connect(&client, &to), Ok(()));
+    assert_eq!(world.connect(&client, &to), Err(errno::EISCONN));
+    assert_eq!(world.connect(&client, &to), Err(errno::EISCONN));
 }
 
 #[test]

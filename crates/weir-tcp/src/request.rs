@@ -372,7 +372,7 @@ impl Request {
             if self.limited(now, config) {
                 return Verdict::Drop;
             }
-            self.due = self.due.min(now + self.wait());
+            self.due = now + self.wait();
             return Verdict::SynAck;
         }
         if flags & ACK != 0 && header.ack != self.isn.wrapping_add(1) {

@@ -340,12 +340,13 @@ impl Connection {
         if self.timestamps_ok {
             options.timestamps = Some((self.timestamp(now), self.ts_recent));
         }
+        let window = self.select_window();
         output.send(&Segment {
             header: Header {
                 seq: self.acceptable_seq(),
                 ack: self.rcv_nxt,
                 flags: RST | ACK,
-                window: 0,
+                window,
                 options,
                 ..Header::default()
             },

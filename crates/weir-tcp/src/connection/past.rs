@@ -21,7 +21,7 @@ impl Connection {
         } else {
             (i64::from(metrics.rtt) - (difference >> 3)) as u32
         };
-        difference = (difference.abs() >> 1).max(i64::from(self.rtt.mdev4 >> 2));
+        difference = difference.abs().max(i64::from(self.rtt.mdev4 >> 2));
         let old = i64::from(metrics.rtt_var);
         metrics.rtt_var = if difference >= old {
             difference as u32
@@ -111,6 +111,7 @@ mod tests {
             (metrics.rtt, metrics.cwnd, metrics.ssthresh),
             (80_000, 10, 0)
         );
+        assert_eq!(metrics.rtt_var, 80_000);
         connection.rtt.srtt8 = 40_000 << 3;
         connection.save(&mut metrics);
         assert_eq!(metrics.rtt, 75_000);
