@@ -36,6 +36,9 @@ fn tutorial() {
     if !common::has("tc", "iproute2")
         || !common::has("sysctl", "procps")
         || !common::has("tcpdump", "tcpdump")
+        || !common::has("ping", "iputils-ping")
+        || !common::has("curl", "curl")
+        || !common::has("python3", "python3")
     {
         return;
     }
