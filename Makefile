@@ -7,7 +7,7 @@
 # make tcp-conformance  runs packetdrill's TCP scripts under Weir as an ordinary user (PACKETDRILL_DIR: a copy of it)
 # make bench        runs short benchmarks, without judging their times
 # make fuzz         runs each fuzz target for ten minutes (FUZZ_SECONDS=600)
-# make ci           runs what continuous integration runs: all of the above except `run` and `fuzz`
+# make ci           runs what continuous integration runs: all of the above except `run`, `fuzz` and `tcp-conformance`
 #
 # Each target first has ci/setup install missing packages. If ci/setup may not install
 # them, it prints what to ask an administrator for.
