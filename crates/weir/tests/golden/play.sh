@@ -54,17 +54,20 @@ while IFS= read -r line; do
     printf '$ %s\n' "$line"
     eval "$line" >"$said" 2>&1 </dev/null
     status=$?
-    sed -E -e 's/ (numtx|numrx)queues [0-9]+//g' \
-        -e 's/"(numtx|numrx)_queues": ?[0-9]+,?//g' -e 's/"num_(tx|rx)_queues": ?[0-9]+,?//g' \
-        -e 's/installed [0-9]+ sec/installed N sec/' -e 's/used [0-9]+ sec/used N sec/' \
-        -e 's/used [0-9]+\/[0-9]+\/[0-9]+/used N/' \
-        -e 's/^version: 6\.1\.[0-9]+.*$/version: 6.1.N/' \
-        -e 's/(valid_lft|preferred_lft|expires) [0-9]+sec/\1 Nsec/g' \
-        -e 's/"(installed|last_used)": ?[0-9]+/"\1":N/g' \
-        -e 's/"expires": ?[0-9]+/"expires": N/' -e '/^ +$/d' \
-        -e 's/refcnt [0-9]+ reachable [0-9]+ /refcnt N reachable N /' \
-        -e 's/"refcnt": ?[0-9]+,"reachable": ?[0-9]+/"refcnt":N,"reachable":N/g' \
-        -e 's/(valid|preferred)_life_time": ?[0-9]{1,9}\b/\1_life_time": N/' \
-        -e "s#$here/##" -e 's/^play.sh: line [0-9]+/play.sh/' -e "s#$tmp#TMP#g" <"$said"
+    while IFS= read -r text; do printf '%s\n' "$text"; done <"$said"
+    printf '%s' "$text"
     [ "$status" = 0 ] || echo "[status $status]"
-done <"$1"
+done <"$1" | sed -E -e '/^\$ /b' \
+    -e 's/ (numtx|numrx)queues [0-9]+//g' \
+    -e 's/"(numtx|numrx)_queues": ?[0-9]+,?//g' -e 's/"num_(tx|rx)_queues": ?[0-9]+,?//g' \
+    -e 's/installed [0-9]+ sec/installed N sec/' -e 's/used [0-9]+ sec/used N sec/' \
+    -e 's/used [0-9]+\/[0-9]+\/[0-9]+/used N/' \
+    -e 's/^version: 6\.1\.[0-9]+.*$/version: 6.1.N/' \
+    -e 's/(valid_lft|preferred_lft|expires) [0-9]+sec/\1 Nsec/g' \
+    -e 's/"(installed|last_used)": ?[0-9]+/"\1":N/g' \
+    -e 's/"expires": ?[0-9]+/"expires": N/' -e '/^ +$/d' \
+    -e 's/refcnt [0-9]+ reachable [0-9]+ /refcnt N reachable N /' \
+    -e 's/"refcnt": ?[0-9]+,"reachable": ?[0-9]+/"refcnt":N,"reachable":N/g' \
+    -e 's/(valid|preferred)_life_time": ?[0-9]{1,9}\b/\1_life_time": N/' \
+    -e "s#$here/##" -e 's/^play.sh: line [0-9]+/play.sh/' -e "s#$tmp#TMP#g"
+exit "${PIPESTATUS[0]}"
