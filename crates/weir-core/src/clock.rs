@@ -137,6 +137,8 @@ struct Queue<T> {
     armed: BTreeMap<TimerId, Armed<T>>,
     last_seq: u64,
     packets: usize,
+    /// A time at which a CPU looks for timers, if it does not do so before. `None` until one has slept.
+    awaited: Option<u64>,
 }
 
 /// Timers ordered by (time, sequence). They are guarded by one lock that is held for a single map
@@ -152,6 +154,7 @@ impl<T> Default for Timers<T> {
                 armed: BTreeMap::new(),
                 last_seq: 0,
                 packets: 0,
+                awaited: None,
             }),
         }
     }
@@ -167,7 +170,11 @@ impl<T> Timers<T> {
         self.arm_next(time, holds, what).0
     }
 
-    /// As [`arm`](Self::arm). Also returns whether the timer fires before all others.
+    /// As [`arm`](Self::arm). Also returns whether sleeping CPUs have to be woken: the timer fires before the time that
+    /// [`sleep`](Self::sleep) has told, or, if no CPU has ever slept, before all other timers.
+    ///
+    /// A timer that was cancelled still ends a sleep. So of the timers of connections, nearly all of which are cancelled
+    /// soon, only one in the time that they are armed for wakes a CPU.
     pub fn arm_next(&self, time: u64, holds: Holds, what: T) -> (TimerId, bool) {
         let mut queue = self.queue();
         queue.last_seq += 1;
@@ -175,8 +182,30 @@ impl<T> Timers<T> {
         let id = TimerId { time, seq };
         queue.packets += usize::from(holds == Holds::Packet);
         queue.armed.insert(id, Armed { holds, what });
-        let next = queue.armed.first_key_value();
-        (id, next.is_some_and(|(first, _)| *first == id))
+        let wakes = match queue.awaited {
+            Some(awaited) => time < awaited,
+            None => queue
+                .armed
+                .first_key_value()
+                .is_some_and(|(first, _)| *first == id),
+        };
+        if wakes && queue.awaited.is_some() {
+            // Whoever is woken looks again, and sleeps for the right time.
+            queue.awaited = Some(time);
+        }
+        (id, wakes)
+    }
+
+    /// Returns until when a CPU may sleep: until the next timer, or the time that was told last if it is still to come, at
+    /// most `longest` ns from `now` on. The CPU must look for timers then, and before it calls this again.
+    pub fn sleep(&self, now: u64, longest: u64) -> u64 {
+        let mut queue = self.queue();
+        let limit = now.saturating_add(longest);
+        let next = queue.armed.keys().next().map(|id| id.time);
+        let told = queue.awaited.filter(|&told| told > now);
+        let until = next.into_iter().chain(told).fold(limit, u64::min);
+        queue.awaited = Some(until);
+        until
     }
 
     /// Cancels a timer. Returns its payload, or `None` if it has fired or was already cancelled.
@@ -239,6 +268,39 @@ mod tests {
         assert!(!timers.packets_wait());
         assert_eq!(timers.take_due(10), Some((10, 'b')));
         assert_eq!(timers.next_time(), Some(20));
+    }
+
+    #[test]
+    fn timers_wake_only_those_who_sleep_longer() {
+        let timers = Timers::default();
+        let wakes = |time| timers.arm_next(time, Holds::Nothing, ()).1;
+        // Nobody has slept: the first one wakes.
+        assert!(wakes(50));
+        assert!(!wakes(60));
+        assert!(wakes(40));
+        assert_eq!(timers.sleep(0, 1000), 40);
+        assert!(!wakes(45));
+        assert!(!wakes(40));
+        let (early, first) = timers.arm_next(20, Holds::Nothing, ());
+        assert!(first);
+        // The sleeper is on its way, and will see it.
+        assert!(!wakes(30));
+        timers.cancel(early);
+        assert!(wakes(10));
+        assert_eq!(timers.sleep(5, 1000), 10);
+        // A timer that was cancelled ends one sleep.
+        let (early, first) = timers.arm_next(7, Holds::Nothing, ());
+        assert!(first);
+        timers.cancel(early);
+        assert_eq!(timers.sleep(6, 1000), 7);
+        assert!(!wakes(8));
+        assert_eq!(timers.sleep(7, 1000), 8);
+        while timers.take_due(60).is_some() {}
+        assert_eq!(timers.sleep(60, 1000), 1060);
+        assert!(!wakes(1060));
+        assert!(wakes(1059));
+        assert_eq!(timers.sleep(70, 20), 90);
+        assert!(wakes(80));
     }
 
     #[test]

@@ -427,9 +427,9 @@ impl Shared {
 
     /// Arms a timer for a time of the stack's clock, in ns.
     pub fn arm(&self, time: u64, holds: Holds, job: Job) -> TimerId {
-        let (id, next) = self.timers.arm_next(time, holds, job);
-        // A CPU that sleeps until an earlier timer looks for the next one then.
-        if next {
+        let (id, wakes) = self.timers.arm_next(time, holds, job);
+        // A CPU that sleeps until an earlier time looks for the next timer then.
+        if wakes {
             self.wake();
         }
         id

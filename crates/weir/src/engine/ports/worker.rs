@@ -240,9 +240,8 @@ pub fn run(
                 continue;
             }
             let now = engine.stack.clock.now();
-            let next = engine.stack.timers.next_time();
-            let next = next.map_or(IDLE, |time| Duration::from_nanos(time.saturating_sub(now)));
-            worker.look(next.min(IDLE));
+            let until = engine.stack.timers.sleep(now, IDLE.as_nanos() as u64);
+            worker.look(Duration::from_nanos(until.saturating_sub(now)));
             pollers.bell.awake(id);
         }
     }
