@@ -114,6 +114,75 @@ pub(crate) fn write_memory(tid: u32, address: u64, bytes: &[u8]) -> Result<(), E
     }
 }
 
+/// The most pieces of memory of one call (`UIO_MAXIOV`).
+const MAX_PIECES: usize = 1024;
+
+fn remote(&(address, length): &(u64, usize)) -> libc::iovec {
+    libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: length,
+    }
+}
+
+/// Reads pieces of a thread's memory, given by address and length, one behind the other. Fails with `EFAULT` unless all
+/// could be read.
+pub(crate) fn read_pieces(tid: u32, pieces: &[(u64, usize)]) -> Result<Vec<u8>, Errno> {
+    let mut bytes = vec![0; pieces.iter().map(|(_, length)| length).sum()];
+    let mut rest = &mut bytes[..];
+    for pieces in pieces.chunks(MAX_PIECES) {
+        let there: Vec<libc::iovec> = pieces.iter().map(remote).collect();
+        let length = pieces.iter().map(|(_, length)| length).sum();
+        let (now, later) = rest.split_at_mut(length);
+        rest = later;
+        if length == 0 {
+            continue;
+        }
+        let local = libc::iovec {
+            iov_base: now.as_mut_ptr().cast(),
+            iov_len: length,
+        };
+        let (at, count) = (there.as_ptr(), there.len() as libc::c_ulong);
+        // SAFETY: the local vector describes `now`, which the call may fill; the remote addresses
+        // are only interpreted by the kernel, in the other process.
+        let n = unsafe { libc::process_vm_readv(tid as i32, &local, 1, at, count, 0) };
+        if check(n as i64)? as usize != length {
+            return Err(Errno(libc::EFAULT));
+        }
+    }
+    Ok(bytes)
+}
+
+/// Writes pieces of a thread's memory, each at an address. Fails with `EFAULT` unless all of them were written.
+pub(crate) fn write_pieces(tid: u32, pieces: &[(u64, &[u8])]) -> Result<(), Errno> {
+    for pieces in pieces.chunks(MAX_PIECES) {
+        let here: Vec<libc::iovec> = pieces
+            .iter()
+            .map(|(_, bytes)| libc::iovec {
+                iov_base: bytes.as_ptr().cast_mut().cast(),
+                iov_len: bytes.len(),
+            })
+            .collect();
+        let there: Vec<libc::iovec> = pieces
+            .iter()
+            .map(|&(address, bytes)| remote(&(address, bytes.len())))
+            .collect();
+        let length: usize = pieces.iter().map(|(_, bytes)| bytes.len()).sum();
+        if length == 0 {
+            continue;
+        }
+        let count = there.len() as libc::c_ulong;
+        // SAFETY: the local vectors describe the pieces, which the call only reads; the remote
+        // addresses are only interpreted by the kernel, in the other process.
+        let n = unsafe {
+            libc::process_vm_writev(tid as i32, here.as_ptr(), count, there.as_ptr(), count, 0)
+        };
+        if check(n as i64)? as usize != length {
+            return Err(Errno(libc::EFAULT));
+        }
+    }
+    Ok(())
+}
+
 /// Reads a NUL-terminated string of at most `PATH_MAX` bytes, never across an unmapped page.
 pub(crate) fn read_string(tid: u32, address: u64) -> Result<String, Errno> {
     const PAGE: u64 = 4096;

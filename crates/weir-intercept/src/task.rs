@@ -40,6 +40,8 @@ pub(crate) const SLACK_BASE: u64 = 50_001;
 const SLACK_SPAN: u64 = 60_000_000_000;
 /// The longest chain of unknown ancestors over which a namespace is inferred.
 const MAX_DEPTH: u32 = 256;
+/// The most files of timer slacks that are kept open.
+const MAX_SLACKS: usize = 64;
 /// The longest chain of ancestors followed to a keeper.
 const MAX_ANCESTORS: u32 = 65_536;
 
@@ -72,6 +74,8 @@ pub struct Tasks {
     mixed: BTreeMap<u32, (u64, Option<NsId>)>,
     /// The table size at which entries of ended threads are removed.
     prune_at: usize,
+    /// Open `timerslack_ns` of threads whose namespace was read before.
+    slacks: BTreeMap<u32, fs::File>,
 }
 
 impl Tasks {
@@ -84,6 +88,7 @@ impl Tasks {
             table: BTreeMap::new(),
             mixed: BTreeMap::new(),
             prune_at: 1024,
+            slacks: BTreeMap::new(),
         }
     }
 
@@ -135,11 +140,26 @@ impl Tasks {
     /// Returns the namespace of a thread that is known to belong to this stack.
     pub(crate) fn namespace(&mut self, tid: u32) -> Option<NsId> {
         if self.carrier == Carrier::TimerSlack
-            && let Some(ns) = carried(tid)
+            && let Some(ns) = self.carried(tid)
         {
             return Some(ns);
         }
         self.infer(tid, 0)
+    }
+
+    /// Reads the namespace that a thread carries in its timer slack.
+    fn carried(&mut self, tid: u32) -> Option<NsId> {
+        // An open file of a thread that has ended reads as an error, whoever has got its number.
+        if let Some(ns) = self.slacks.get(&tid).and_then(read_slack) {
+            return Some(ns);
+        }
+        let file = fs::File::open(format!("/proc/{tid}/timerslack_ns")).ok()?;
+        let ns = read_slack(&file)?;
+        if self.slacks.len() >= MAX_SLACKS {
+            self.slacks.clear();
+        }
+        self.slacks.insert(tid, file);
+        Some(ns)
     }
 
     /// Moves a thread to a namespace.
@@ -303,9 +323,12 @@ fn read_small(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
 }
 
-/// Reads the namespace that a thread carries in its timer slack.
-fn carried(tid: u32) -> Option<NsId> {
-    let text = read_small(&format!("/proc/{tid}/timerslack_ns"))?;
+/// Reads a namespace from an open `timerslack_ns`.
+fn read_slack(file: &fs::File) -> Option<NsId> {
+    use std::os::unix::fs::FileExt;
+    let mut bytes = [0; 24];
+    let length = file.read_at(&mut bytes, 0).ok()?;
+    let text = std::str::from_utf8(bytes.get(..length)?).ok()?;
     let slack: u64 = text.trim_end().parse().ok()?;
     let number = slack.checked_sub(SLACK_BASE).filter(|&n| n <= SLACK_SPAN)?;
     u32::try_from(number).ok().map(NsId)

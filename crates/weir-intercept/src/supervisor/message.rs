@@ -129,16 +129,22 @@ impl Place {
 
     /// Appends the data, at most `most` bytes.
     pub(super) fn gather(&self, tid: u32, most: usize, into: &mut Vec<u8>) -> Result<(), Errno> {
+        into.extend(sys::read_pieces(tid, &self.data(most)?)?);
+        Ok(())
+    }
+
+    /// Where the data are that are sent, at most `most` bytes.
+    fn data(&self, most: usize) -> Result<Vec<(u64, usize)>, Errno> {
         let mut room = most;
-        for &(at, length) in &self.parts {
+        let piece = |&(at, length): &(u64, u64)| {
             let length = usize::try_from(length)
                 .ok()
                 .filter(|length| *length <= room);
             let length = length.ok_or(Errno(libc::EMSGSIZE))?;
-            into.extend(read(tid, at, length)?);
             room -= length;
-        }
-        Ok(())
+            Ok((at, length))
+        };
+        self.parts.iter().map(piece).collect()
     }
 
     /// Reads what is sent: address, control messages, data; in one piece, with the length of the first two.
@@ -152,9 +158,10 @@ impl Place {
         if control > MAX_CONTROL {
             return Err(Errno(libc::ENOBUFS));
         }
-        let mut all = read(tid, self.name, name_length)?;
-        all.extend(read(tid, self.control, control)?);
-        self.gather(tid, MAX_DATA, &mut all)?;
+        let mut pieces = vec![(self.name, name_length), (self.control, control)];
+        pieces.retain(|&(_, length)| length > 0);
+        pieces.extend(self.data(MAX_DATA)?);
+        let all = sys::read_pieces(tid, &pieces)?;
         Ok((all, name_length as u16, control as u32))
     }
 
@@ -165,6 +172,7 @@ impl Place {
         datagram: &Datagram<'_>,
         flags: i32,
     ) -> Result<u64, Errno> {
+        let mut pieces: Vec<(u64, &[u8])> = Vec::with_capacity(self.parts.len() + 5);
         let mut rest = datagram.data;
         for &(at, length) in &self.parts {
             let n = rest
@@ -172,7 +180,7 @@ impl Place {
                 .min(usize::try_from(length).unwrap_or(usize::MAX));
             let (now, later) = rest.split_at(n);
             if n > 0 {
-                sys::write_memory(tid, at, now)?;
+                pieces.push((at, now));
             }
             rest = later;
         }
@@ -190,29 +198,30 @@ impl Place {
             let room = usize::try_from(room).map_err(|_| Errno(libc::EINVAL))?;
             let n = name.len().min(room);
             if n > 0 {
-                sys::write_memory(tid, self.name, &name[..n])?;
+                pieces.push((self.name, &name[..n]));
             }
         }
         let name_length = (name.len() as u32).to_ne_bytes();
         if let Some(at) = self.name_length_at {
-            sys::write_memory(tid, at, &name_length)?;
+            pieces.push((at, &name_length));
         }
+        let room = usize::try_from(self.control_length).unwrap_or(usize::MAX);
+        let control = whole_messages(datagram.control, room);
+        if control.len() < datagram.control.len() {
+            answer |= libc::MSG_CTRUNC;
+        }
+        let (control_length, answer) = ((control.len() as u64).to_ne_bytes(), answer.to_ne_bytes());
         if let Some(header) = self.header {
             if self.name != 0 {
-                sys::write_memory(tid, header + NAMELEN, &name_length)?;
-            }
-            let room = usize::try_from(self.control_length).unwrap_or(usize::MAX);
-            let control = whole_messages(datagram.control, room);
-            if control.len() < datagram.control.len() {
-                answer |= libc::MSG_CTRUNC;
+                pieces.push((header + NAMELEN, &name_length));
             }
             if !control.is_empty() {
-                sys::write_memory(tid, self.control, control)?;
+                pieces.push((self.control, control));
             }
-            let length = (control.len() as u64).to_ne_bytes();
-            sys::write_memory(tid, header + CONTROLLEN, &length)?;
-            sys::write_memory(tid, header + FLAGS, &answer.to_ne_bytes())?;
+            pieces.push((header + CONTROLLEN, &control_length));
+            pieces.push((header + FLAGS, &answer));
         }
+        sys::write_pieces(tid, &pieces)?;
         let whole = datagram.data.len().max(datagram.length as usize);
         Ok(if flags & libc::MSG_TRUNC != 0 {
             whole as u64

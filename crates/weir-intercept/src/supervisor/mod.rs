@@ -17,6 +17,7 @@
 //! caller.
 mod alarm;
 mod clock;
+mod files;
 mod internet;
 mod ioctl;
 mod message;
@@ -94,6 +95,7 @@ pub(crate) struct Supervisor {
     refused: refuse::Refused,
     writers: served::Writers,
     unreadable: unreadable::Unreadable,
+    files: files::Files,
     /// The calls on internet sockets that wait.
     calls: parked::Calls,
     /// The processes that read the stack's clock.
@@ -139,6 +141,7 @@ impl Supervisor {
             refused: refuse::Refused::default(),
             writers: served::Writers::default(),
             unreadable: unreadable::Unreadable::default(),
+            files: files::Files::default(),
             calls: parked::Calls::default(),
             readers: clock::Readers::default(),
             created: alarm::Created::default(),
@@ -202,6 +205,7 @@ impl Supervisor {
                 // ENOENT: the caller was killed in between.
                 if let Ok(call) = self.listener.receive() {
                     let answer = self.handle(&call);
+                    self.files.done();
                     self.listener.answer(&call, answer);
                 }
             } else if events[0] & (libc::POLLHUP | libc::POLLERR) != 0 {

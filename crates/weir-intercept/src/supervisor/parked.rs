@@ -58,6 +58,14 @@ struct Parked {
     deadline: Option<Instant>,
 }
 
+impl Parked {
+    /// Returns whether both wait for connections of one listener.
+    fn accepts_with(&self, other: &Self) -> bool {
+        matches!((self.waiting, other.waiting),
+            (Waiting::Accept(one), Waiting::Accept(another)) if one.id == another.id)
+    }
+}
+
 /// The calls that wait.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
@@ -129,11 +137,15 @@ impl Supervisor {
 
     /// Serves the calls whose descriptors are ready. `events` are those of [`Calls::fds`].
     pub(super) fn resume(&mut self, events: &[i16]) {
-        let mut ready = Vec::new();
+        let mut ready: Vec<Parked> = Vec::new();
         let mut events = events.iter();
         for parked in std::mem::take(&mut self.calls.parked) {
             match events.next() {
                 Some(0) | None => self.calls.parked.push(parked),
+                // A connection is for one: the others are looked at again after it.
+                Some(_) if ready.iter().any(|first| first.accepts_with(&parked)) => {
+                    self.calls.parked.push(parked);
+                }
                 Some(_) => ready.push(parked),
             }
         }
@@ -142,9 +154,13 @@ impl Supervisor {
             if self.listener.is_waiting(&call) {
                 let answer = match parked.waiting {
                     Waiting::Connect(connecting) => self.connected(&call, connecting),
-                    Waiting::Datagram | Waiting::Room => self.handle(&call),
+                    Waiting::Datagram | Waiting::Room => {
+                        self.files.again(&call, parked.file);
+                        self.handle(&call)
+                    }
                     Waiting::Accept(listener) => self.accept_from(&call, listener, parked.file),
                 };
+                self.files.done();
                 self.keep_deadline(&call, parked.deadline);
                 self.listener.answer(&call, answer);
             }
@@ -164,6 +180,7 @@ impl Supervisor {
                     Some(connecting) => self.connected(&call, connecting),
                     None => self.handle(&call),
                 };
+                self.files.done();
                 self.listener.answer(&call, answer);
             }
         }

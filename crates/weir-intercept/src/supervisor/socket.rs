@@ -200,7 +200,7 @@ impl Supervisor {
     }
 
     pub(super) fn netlink(&mut self, call: &Call) -> Option<&mut NetlinkSocket> {
-        let key = Self::file_key(call.tid, call.int(0)).ok()?;
+        let key = self.first_key(call).ok()?;
         self.sockets.netlink.get_mut(&key)
     }
 

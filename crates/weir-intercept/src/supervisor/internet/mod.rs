@@ -198,26 +198,17 @@ impl Supervisor {
     }
 
     /// Returns the socket that a caller's descriptor is.
-    pub(super) fn inet_of(&self, call: &Call) -> Option<InetSocket> {
+    pub(super) fn inet_of(&mut self, call: &Call) -> Option<InetSocket> {
         if self.sockets.inet.is_empty() {
             return None;
         }
-        let key = Self::file_key(call.tid, call.int(0)).ok()?;
+        let key = self.first_key(call).ok()?;
         self.sockets.inet.get(&key).copied()
     }
 
     /// Calls the stack.
     fn inet(&self, request: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
         self.backend.inet(request, bytes)
-    }
-
-    /// Returns a duplicate of the caller's descriptor.
-    fn duplicate(&self, call: &Call) -> Result<OwnedFd, Errno> {
-        let caller = match sys::pidfd_open_thread(call.tid) {
-            Ok(caller) => caller,
-            Err(_) => sys::pidfd_open(self.process(call))?,
-        };
-        sys::pidfd_getfd(caller.as_fd(), call.int(0))
     }
 
     /// Serves `bind`.
