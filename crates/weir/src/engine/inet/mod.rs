@@ -666,8 +666,10 @@ impl Engine {
             }
             return;
         }
+        let ends = epoll::EventFlags::HUP | epoll::EventFlags::RDHUP | epoll::EventFlags::ERR;
         let what = match self.time.serves_sockets() {
-            true => stream::WOKEN | stream::EVENT,
+            true => stream::WOKEN | stream::EVENT | stream::ENDS,
+            false if events.intersects(ends) => stream::EVENT | stream::ENDS,
             false => stream::EVENT,
         };
         self.with_cx(|cx| endpoint.run_now(cx, self, what));

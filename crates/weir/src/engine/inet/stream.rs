@@ -33,13 +33,15 @@ const AT_ONCE: usize = 64 << 10;
 pub(super) const WOKEN: u8 = 1;
 /// The pair has changed: the program has written, read or closed.
 pub(super) const EVENT: u8 = 2;
+/// The program may have closed its end, or shut it down.
+pub(super) const ENDS: u8 = 4;
 
 /// A stream of a client.
 pub(super) struct Stream {
     state: Mutex<State>,
     /// Who moves the data: one thread at a time, for all.
     turn: Turn,
-    /// What has changed since the last look: [`WOKEN`] and [`EVENT`].
+    /// What has changed since the last look: [`WOKEN`], [`EVENT`] and [`ENDS`].
     changes: AtomicU8,
 }
 
@@ -85,6 +87,8 @@ struct State {
     held: bool,
     /// The socket had no room for all that is in the pair; it reports room.
     waits: bool,
+    /// The program may have closed its end, or shut it down.
+    ends: bool,
 }
 
 /// The events of an end that are watched. Edges: each is served until nothing is left.
@@ -110,6 +114,7 @@ impl Stream {
                 abrupt: false,
                 held: true,
                 waits: false,
+                ends: false,
             }),
             turn: Turn::default(),
             changes: AtomicU8::new(0),
@@ -235,7 +240,7 @@ impl Engine {
     /// virtual time that happens when all programs wait.
     pub(super) fn take_written(&self, endpoint: &Endpoint) {
         if endpoint.stream.is_some() && !self.time.serves_sockets() {
-            self.with_cx(|cx| endpoint.run_now(cx, self, WOKEN | EVENT));
+            self.with_cx(|cx| endpoint.run_now(cx, self, WOKEN | EVENT | ENDS));
         }
     }
 
@@ -254,7 +259,7 @@ impl Engine {
             return Err(Errno(libc::EPIPE));
         };
         let sent = self.with_cx(|cx| {
-            endpoint.run_now(cx, self, WOKEN | EVENT);
+            endpoint.run_now(cx, self, WOKEN | EVENT | ENDS);
             {
                 let state = stream.state();
                 let held = ioctl_fionread(&wire).is_ok_and(|length| length <= 1);
@@ -341,6 +346,7 @@ impl Endpoint {
     }
 
     fn step(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket, what: u8) {
+        state.ends |= what & ENDS != 0;
         match state.phase {
             Phase::New => look_for_end(wire, state),
             Phase::Connecting { filled } => {
@@ -539,6 +545,9 @@ impl Endpoint {
                 }
             }
             // Only the held byte is left, unless more came before the end. What comes later is an event.
+            if !state.ends {
+                break;
+            }
             let events = events(wire);
             let ends = PollFlags::ERR | PollFlags::HUP | PollFlags::RDHUP;
             if events.intersects(ends) && unread(wire) > 1 {
@@ -640,7 +649,7 @@ fn take_out(wire: &OwnedFd, length: usize) {
 
 /// A socket without a connection is over when the program has closed it.
 fn look_for_end(wire: &OwnedFd, state: &mut State) {
-    if is_closed(wire) {
+    if state.ends && is_closed(wire) {
         state.phase = Phase::Over(Ending::Closed);
     }
 }
