@@ -154,7 +154,7 @@ impl Bench {
     fn opening(&self) -> Opening {
         Opening {
             config: self.config.clone(),
-            settings: self.settings.clone(),
+            settings: Arc::new(self.settings.clone()),
             path: self.path,
             isn: self.isn,
             timestamp_offset: 77,
@@ -379,8 +379,14 @@ impl Bench {
         }
         if let Some(request) = complete {
             self.first = Some(request.irs().wrapping_add(1));
-            let (end, _) =
-                request.accept(now, &self.config, &self.settings, self.path, header, data);
+            let (end, _) = request.accept(
+                now,
+                &self.config,
+                &Arc::new(self.settings.clone()),
+                self.path,
+                header,
+                data,
+            );
             (self.written, self.read) = (0, 0);
             self.end = Some(end);
         }

@@ -254,7 +254,7 @@ impl Tcp {
                         let (connection, answer) = request.accept(
                             cx.now,
                             &self.config,
-                            &settings(),
+                            &Arc::new(settings()),
                             self.path(),
                             header,
                             data,

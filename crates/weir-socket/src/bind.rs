@@ -197,7 +197,9 @@ pub fn bind(socket: &Socket, cx: &mut Cx<'_>, bytes: &[u8]) -> Result<(), i32> {
     let before = (state.local, state.source, state.device);
     let v6only = state.options.v6only;
     // A socket with an IPv6 address takes no IPv4.
-    state.options.v6only |= wanted.address.ip.is_ipv6() && !wanted.address.ip.is_unspecified();
+    if wanted.address.ip.is_ipv6() && !wanted.address.ip.is_unspecified() && !v6only {
+        state.options.v6only = true;
+    }
     state.local.ip = wanted.address.ip;
     state.source = wanted.source;
     state.device = wanted.device;
@@ -207,7 +209,9 @@ pub fn bind(socket: &Socket, cx: &mut Cx<'_>, bytes: &[u8]) -> Result<(), i32> {
     }
     if let Err(error) = take_port(socket, &mut state, cx, wanted.address.port) {
         (state.local, state.source, state.device) = before;
-        state.options.v6only = v6only;
+        if !v6only && state.options.v6only {
+            state.options.v6only = false;
+        }
         return Err(error);
     }
     state.chosen.0 = !wanted.address.ip.is_unspecified();

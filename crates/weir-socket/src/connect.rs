@@ -215,8 +215,9 @@ pub fn path_mtu(socket: &Socket) -> Option<u32> {
     let peer = state.peer?;
     let learned = state
         .learned
+        .as_deref()
         .filter(|(ip, _)| *ip == peer.ip)
-        .map(|(_, mtu)| mtu);
+        .map(|&(_, mtu)| mtu);
     let mtu = match (peer.ip, state.source) {
         (IpAddr::V4(dst), source) => {
             let wish = ipv4::egress::Wish {

@@ -147,7 +147,7 @@ pub fn icmp(socket: &Socket, cx: &mut Cx<'_>, report: &Report<'_>, to: Address, 
         };
         if let Some(mtu) = meaning.mtu {
             if !matches!(discover, pmtudisc::INTERFACE | pmtudisc::OMIT) {
-                state.learned = Some((to.ip, mtu));
+                state.learned = Some(Box::new((to.ip, mtu)));
             }
             if discover == pmtudisc::DONT && !report.ipv6 {
                 return;
@@ -175,7 +175,7 @@ pub fn icmp(socket: &Socket, cx: &mut Cx<'_>, report: &Report<'_>, to: Address, 
                     wall: cx.stack.clock.wall_ns(),
                     data: payload.to_vec(),
                 };
-                push(&mut state.errors, queued);
+                push(state.errors.get_or_insert_default(), queued);
             }
         }
     }
@@ -214,7 +214,7 @@ pub fn too_long(socket: &Socket, cx: &mut Cx<'_>, to: Address, over_v6: bool, mt
             wall: cx.stack.clock.wall_ns(),
             data: Vec::new(),
         };
-        push(&mut state.errors, queued);
+        push(state.errors.get_or_insert_default(), queued);
     }
     let ready = socket.ready();
     socket.user().wake(cx, ready);
@@ -224,16 +224,21 @@ pub fn too_long(socket: &Socket, cx: &mut Cx<'_>, to: Address, over_v6: bool, mt
 pub fn receive(socket: &Socket, take: &mut dyn FnMut(&Message<'_>)) -> bool {
     let (queued, options) = {
         let mut state = socket.state();
-        let Some(queued) = state.errors.pop_front() else {
+        let Some(queued) = state.errors.as_mut().and_then(|errors| errors.pop_front()) else {
             return false;
         };
+        let next = state.errors.as_ref().and_then(|errors| errors.front());
         let is_icmp = |one: &Queued| matches!(one.origin, origin::ICMP | origin::ICMP6);
-        match state.errors.front() {
-            Some(next) if is_icmp(next) => state.error = next.errno,
+        let next = next.map(|next| (is_icmp(next), next.errno));
+        match next {
+            Some((true, errno)) => state.error = errno,
             _ if is_icmp(&queued) => state.error = 0,
             _ => {}
         }
-        (queued, state.options)
+        if next.is_none() {
+            state.errors = None;
+        }
+        (queued, state.options.clone())
     };
     let on_v6 = socket.is_v6();
     let mut to = queued.to;

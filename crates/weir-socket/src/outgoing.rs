@@ -15,20 +15,20 @@ use crate::address::{Address, LEAST_V6, LEN_V6, family, read_v4, read_v6};
 use crate::control::{self, Choice};
 use crate::cpu::Cx;
 use crate::error;
-use crate::options::Options;
+use crate::options;
 use crate::socket::{Proto, Socket};
 
 const AF_UNSPEC: u16 = 0;
 
 /// A datagram whose destination and options are known.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Prepared {
     /// The destination.
     pub to: Address,
     /// The choices for this datagram.
     pub choice: Choice,
     /// The socket's options.
-    pub options: Options,
+    pub options: options::Shared,
     /// The source address of the socket.
     pub source: IpAddr,
     /// The socket's port.
@@ -139,7 +139,7 @@ pub fn prepare(socket: &Socket, message: &Outgoing<'_>) -> Result<Prepared, i32>
     Ok(Prepared {
         to,
         choice,
-        options: state.options,
+        options: state.options.clone(),
         source: state.source,
         port: state.local.port,
         device: state.device,
@@ -147,8 +147,9 @@ pub fn prepare(socket: &Socket, message: &Outgoing<'_>) -> Result<Prepared, i32>
         frag_size: state.frag_size,
         learned: state
             .learned
+            .as_deref()
             .filter(|(ip, _)| *ip == to.ip)
-            .map(|(_, mtu)| mtu),
+            .map(|&(_, mtu)| mtu),
         flags: message.flags,
         connected,
     })

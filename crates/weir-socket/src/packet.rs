@@ -320,7 +320,7 @@ impl Packet {
             }
         };
         let mut packet = raw::frame(cx, &device, frame)?;
-        let options = socket.state().options;
+        let options = socket.state().options.clone();
         (packet.mark, packet.priority) = (options.mark, options.priority);
         let mut batch = Batch::new();
         // There is room: the batch is new.
@@ -548,7 +548,7 @@ pub fn opened(socket: &Arc<Socket>, cx: &mut Cx<'_>) {
     let selection = Selection {
         protocol: 0,
         filter: None,
-        options: socket.state().options,
+        options: *socket.state().options,
         auxdata: false,
         ignore_outgoing: false,
         epoch: cx.stack.clock.wall_ns() - cx.stack.clock.now(),

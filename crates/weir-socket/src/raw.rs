@@ -71,6 +71,7 @@ pub fn opened(socket: &Arc<Socket>, cx: &Cx<'_>) {
 /// Sets an option of `SOL_RAW` or `SOL_ICMPV6`.
 pub fn set_option(socket: &Socket, level: i32, name: i32, value: &[u8]) -> Result<(), i32> {
     let mut state = socket.state();
+    let raw = state.raw.as_mut().ok_or(errno::ENOPROTOOPT)?;
     match (level, name) {
         (SOL_RAW, FILTER) if !socket.is_v6() => {
             if socket.protocol() != IPPROTO_ICMP {
@@ -82,14 +83,14 @@ pub fn set_option(socket: &Socket, level: i32, name: i32, value: &[u8]) -> Resul
                 return Err(errno::EINVAL);
             };
             place.copy_from_slice(bytes);
-            state.raw.icmp = u32::from_ne_bytes(filter);
+            raw.icmp = u32::from_ne_bytes(filter);
         }
         (SOL_ICMPV6, FILTER) if socket.is_v6() => {
             if socket.protocol() != IPPROTO_ICMPV6 {
                 return Err(errno::EOPNOTSUPP);
             }
             let (words, _) = value.as_chunks::<4>();
-            for (place, word) in state.raw.icmp6.iter_mut().zip(words) {
+            for (place, word) in raw.icmp6.iter_mut().zip(words) {
                 *place = u32::from_ne_bytes(*word);
             }
         }
@@ -99,7 +100,7 @@ pub fn set_option(socket: &Socket, level: i32, name: i32, value: &[u8]) -> Resul
             if socket.protocol() == IPPROTO_ICMPV6 && level == SOL_IPV6 {
                 return Err(errno::EINVAL);
             }
-            state.raw.checksum = match offset {
+            raw.checksum = match offset {
                 ..0 => None,
                 offset if offset & 1 != 0 => return Err(errno::EINVAL),
                 offset => Some(offset as usize),
@@ -112,7 +113,8 @@ pub fn set_option(socket: &Socket, level: i32, name: i32, value: &[u8]) -> Resul
 
 /// Returns an option of `SOL_RAW` or `SOL_ICMPV6`.
 pub fn option(socket: &Socket, level: i32, name: i32) -> Result<Vec<u8>, i32> {
-    let settings = socket.state().raw;
+    let settings = socket.state().raw.as_deref().copied();
+    let settings = settings.ok_or(errno::ENOPROTOOPT)?;
     match (level, name) {
         (SOL_RAW, FILTER) if !socket.is_v6() => match socket.protocol() {
             IPPROTO_ICMP => Ok(settings.icmp.to_ne_bytes().to_vec()),
@@ -216,7 +218,7 @@ fn send_v6(
         return send_included(socket, cx, prepared, &way, data);
     }
     let head = prepared.head_v6(socket, cx, &way, protocol, data.len())?;
-    let checksum = socket.state().raw.checksum;
+    let checksum = socket.state().raw.as_ref().and_then(|raw| raw.checksum);
     let Some(at) = checksum else {
         return prepared.send_v6(socket, cx, &way, &head, data);
     };
@@ -292,11 +294,11 @@ pub fn receive(cx: &mut Cx<'_>, arrived: &Arrived<'_>, protocol: u8, packet: &Pa
             };
             let wanted = !head.dst.is_multicast()
                 || group::takes(&state.groups, all, head.dst, head.src, target.device);
-            (state.raw, wanted)
+            (state.raw.as_deref().copied(), wanted)
         };
-        if !wanted {
+        let (true, Some(settings)) = (wanted, settings) else {
             continue;
-        }
+        };
         taken = true;
         let ty = message.first().copied().unwrap_or(0);
         let filtered = match (arrived.ipv6, i32::from(protocol)) {

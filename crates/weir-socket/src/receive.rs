@@ -86,7 +86,7 @@ pub fn pass(
         let state = socket.state();
         let drops = state.drops;
         (
-            state.options,
+            state.options.clone(),
             state.filter.clone(),
             drops,
             state.shut.0 || state.closed,

@@ -22,7 +22,7 @@ use crate::cpu::Cx;
 use crate::error::Queued;
 use crate::group::{self, Membership};
 use crate::namespace::Namespace;
-use crate::options::{self, Options};
+use crate::options;
 use crate::ports::{Entry, Which, tables};
 use crate::{Message, Outgoing, Ready, Shutdown, User, bind, connect, packet, raw, tcp, udp};
 
@@ -38,7 +38,7 @@ pub(crate) enum Proto {
     /// Any protocol above IP.
     Raw,
     /// The frames of devices.
-    Packet(packet::Packet),
+    Packet(Box<packet::Packet>),
     /// TCP.
     Tcp(tcp::Tcp),
 }
@@ -61,14 +61,18 @@ pub(crate) struct State {
     /// The pending error (`sk_err`).
     pub error: i32,
     /// The error queue.
-    pub errors: VecDeque<Queued>,
+    #[expect(
+        clippy::box_collection,
+        reason = "8 bytes where there are none, not 32"
+    )]
+    pub errors: Option<Box<VecDeque<Queued>>>,
     /// Datagrams for which the user had no room (`sk_drops`).
     pub drops: u32,
     /// The directions that are closed: reading, writing.
     pub shut: (bool, bool),
     /// The program has closed the socket.
     pub closed: bool,
-    pub options: Options,
+    pub options: options::Shared,
     pub groups: Vec<Membership>,
     /// The classic BPF program that selects packets.
     pub filter: Option<Arc<Program>>,
@@ -77,11 +81,12 @@ pub(crate) struct State {
     /// The device of `IPV6_PKTINFO`.
     pub sticky_device: u32,
     /// The path MTU that an ICMP error has told, and to whom.
-    pub learned: Option<(IpAddr, u32)>,
+    pub learned: Option<Box<(IpAddr, u32)>>,
     /// UDP: what is collected for one datagram.
-    pub corked: Option<udp::Corked>,
+    pub corked: Option<Box<udp::Corked>>,
     pub udp: udp::Settings,
-    pub raw: raw::Settings,
+    /// Raw sockets only.
+    pub raw: Option<Box<raw::Settings>>,
 }
 
 impl State {
@@ -155,7 +160,7 @@ impl Socket {
             AF_INET => choose(false, kind, protocol)?,
             AF_INET6 => choose(true, kind, protocol)?,
             AF_PACKET => (
-                Proto::Packet(packet::Packet::new(kind, protocol)?),
+                Proto::Packet(Box::new(packet::Packet::new(kind, protocol)?)),
                 protocol,
             ),
             _ => return Err(errno::EAFNOSUPPORT),
@@ -180,11 +185,13 @@ impl Socket {
     ) -> Arc<Self> {
         let ipv6 = family == AF_INET6;
         let any = Address::any(ipv6);
-        let options = Options {
-            v6only: ipv6 && ns.conf().ipv6.on(Slot::BindV6Only),
-            hdrincl: kind == SOCK_RAW && protocol == IPPROTO_RAW && family != AF_PACKET,
-            ..Options::default()
-        };
+        let mut options = options::Shared::default();
+        if ipv6 && ns.conf().ipv6.on(Slot::BindV6Only) {
+            options.v6only = true;
+        }
+        if kind == SOCK_RAW && protocol == IPPROTO_RAW && family != AF_PACKET {
+            options.hdrincl = true;
+        }
         let state = State {
             local: any,
             source: any.ip,
@@ -193,7 +200,7 @@ impl Socket {
             chosen: (false, false),
             device: 0,
             error: 0,
-            errors: VecDeque::new(),
+            errors: None,
             drops: 0,
             shut: (false, false),
             closed: false,
@@ -205,7 +212,7 @@ impl Socket {
             learned: None,
             corked: None,
             udp: udp::Settings::default(),
-            raw: raw::Settings::new(ipv6, protocol),
+            raw: matches!(proto, Proto::Raw).then(|| Box::new(raw::Settings::new(ipv6, protocol))),
         };
         let socket = Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -321,7 +328,7 @@ impl Socket {
         if let Proto::Packet(packet) = &self.proto {
             let (options, filter) = {
                 let state = self.state();
-                (state.options, state.filter.clone())
+                (*state.options, state.filter.clone())
             };
             packet.options_changed(options, filter);
         }
@@ -489,7 +496,7 @@ impl Socket {
             ready |= Ready::IN;
         }
         let state = self.state();
-        if state.error != 0 || !state.errors.is_empty() {
+        if state.error != 0 || state.errors.is_some() {
             ready |= Ready::ERR;
         }
         match state.shut {
@@ -677,7 +684,7 @@ impl Socket {
             if std::mem::replace(&mut state.closed, true) {
                 return;
             }
-            state.errors.clear();
+            state.errors = None;
             state.bound.take()
         };
         if let Some((which, port)) = bound {

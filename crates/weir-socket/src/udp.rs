@@ -112,13 +112,16 @@ pub fn send(socket: &Socket, cx: &mut Cx<'_>, message: &Outgoing<'_>) -> Result<
                 return Err(errno::EMSGSIZE);
             }
             corked.data.extend_from_slice(message.data);
-            (corked.prepared, Some(corked.data))
+            {
+                let Corked { prepared, data } = *corked;
+                (prepared, Some(data))
+            }
         }
         None => (outgoing::prepare(socket, message)?, None),
     };
     if corking {
         let data = data.unwrap_or_else(|| message.data.to_vec());
-        socket.state().corked = Some(Corked { prepared, data });
+        socket.state().corked = Some(Box::new(Corked { prepared, data }));
         return Ok(len);
     }
     if message.flags & MSG_PROBE != 0 && data.is_none() {

@@ -240,7 +240,7 @@ impl Request {
         &self,
         now: u64,
         config: &Arc<Config>,
-        settings: &Settings,
+        settings: &Arc<Settings>,
         path: Path,
         syn: &Header,
         data: &[u8],
@@ -254,7 +254,7 @@ impl Request {
         c.wl1 = syn.seq;
         c.establish(now);
         c.passive = true;
-        c.syn_ack_cookie = self.fast_open;
+        c.syn_ack_cookie = self.fast_open.map(Box::new);
         c.pending |= pending::SYN;
         if !data.is_empty() || syn.has(FIN) {
             c.syn_data = true;
@@ -456,7 +456,7 @@ impl Request {
         &self,
         now: u64,
         config: &Arc<Config>,
-        settings: &Settings,
+        settings: &Arc<Settings>,
         path: Path,
         header: &Header,
         data: &[u8],
@@ -476,7 +476,7 @@ impl Request {
         &self,
         now: u64,
         config: &Arc<Config>,
-        settings: &Settings,
+        settings: &Arc<Settings>,
         path: Path,
     ) -> Connection {
         let mut c = Connection::new(

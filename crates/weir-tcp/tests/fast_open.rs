@@ -178,7 +178,7 @@ fn server(data: &[u8], fin: bool) -> (Request, Connection) {
         },
         ..Header::default()
     };
-    let (config, settings, path) = (Arc::new(config()), Settings::default(), Path::ipv4(1500));
+    let (config, settings, path) = (Arc::new(config()), Settings::shared(), Path::ipv4(1500));
     let mut request = Request::new(NOW, &config, &settings, &path, &syn, 500, 0);
     request.set_fast_open(cookie());
     let end = request.accept_early(NOW, &config, &settings, path, &syn, data);

@@ -267,6 +267,7 @@ fn bbr_probes_the_round_trip_time() {
     let mut least = u32::MAX;
     let mut got = Vec::new();
     let end = net.now + 25 * SECOND;
+    net.write(0, &data[..20_000]);
     while net.step(end) {
         net.write(0, &data[..20_000]);
         got.clear();

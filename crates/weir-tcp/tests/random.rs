@@ -62,7 +62,9 @@ fn run(seed: u64, steps: u32) {
             window: 5000,
             ..Header::default()
         };
-        request.accept(now, &config, &settings, path, &ack, &[]).0
+        request
+            .accept(now, &config, &Arc::new(settings.clone()), path, &ack, &[])
+            .0
     };
     let mut last = Header {
         seq: isn,

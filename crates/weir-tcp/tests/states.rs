@@ -437,7 +437,7 @@ fn old_timestamps_are_rejected() {
 #[test]
 fn a_request_checks_the_ack() {
     let config = Arc::new(Config::default());
-    let settings = Settings::default();
+    let settings = Settings::shared();
     let path = Path::ipv4(1500);
     let syn = Header {
         seq: 5000,

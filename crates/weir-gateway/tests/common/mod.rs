@@ -138,7 +138,7 @@ impl Inside {
         let config = weir_tcp::Config::default();
         let opening = Opening {
             config: Arc::new(config),
-            settings: Settings::default(),
+            settings: Settings::shared(),
             path,
             isn: 1000,
             timestamp_offset: 0,

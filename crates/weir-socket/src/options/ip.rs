@@ -84,7 +84,7 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
         ip::RECVERR => {
             options.recverr = on;
             if !on {
-                state.errors.clear();
+                state.errors = None;
             }
         }
         ip::RECVERR_RFC4884 if !(0..=1).contains(&val) => return Err(errno::EINVAL),

@@ -120,7 +120,7 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
         ipv6::RECVERR => {
             options.recverr6 = on;
             if !on {
-                state.errors.clear();
+                state.errors = None;
             }
         }
         ipv6::RECVERR_RFC4884 if !(0..=1).contains(&val) => return Err(errno::EINVAL),

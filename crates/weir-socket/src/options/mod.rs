@@ -7,6 +7,8 @@ pub mod ip;
 pub mod ipv6;
 
 use std::net::Ipv4Addr;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, LazyLock};
 
 use weir_netlink::errno;
 
@@ -172,6 +174,31 @@ impl Default for Options {
             preferences: 0,
             receive6: 0,
         }
+    }
+}
+
+/// The options of a socket. Those whose options are the same may share them: a change makes a copy first.
+#[derive(Debug, Clone)]
+pub struct Shared(Arc<Options>);
+
+impl Default for Shared {
+    fn default() -> Self {
+        static DEFAULT: LazyLock<Arc<Options>> = LazyLock::new(Arc::default);
+        Self(DEFAULT.clone())
+    }
+}
+
+impl Deref for Shared {
+    type Target = Options;
+
+    fn deref(&self) -> &Options {
+        &self.0
+    }
+}
+
+impl DerefMut for Shared {
+    fn deref_mut(&mut self) -> &mut Options {
+        Arc::make_mut(&mut self.0)
     }
 }
 

@@ -192,7 +192,10 @@ impl Core {
         let mut inner = self.lock();
         let choice = inner.choice();
         let mut settings = inner.settings.clone();
-        settings.signed = inner.keys.find(tuple.remote).is_some();
+        let signed = inner.keys.find(tuple.remote).is_some();
+        if signed != settings.signed {
+            Arc::make_mut(&mut settings).signed = signed;
+        }
         let mut early = None;
         let defer = inner.defer_accept;
         let mut out = Outbox::new(cx.stack, tuple);
@@ -282,7 +285,7 @@ impl Core {
                     Admission::Queue => {
                         let opening = FastOpening {
                             most: fast::most(fast_open, &config, listener),
-                            ..fast_open.clone()
+                            ..(**fast_open).clone()
                         };
                         fast::judge(
                             cx,

@@ -267,7 +267,12 @@ impl Tcp {
         };
         let (options, mut device, source, port) = {
             let state = socket.state();
-            (state.options, state.device, state.source, state.local.port)
+            (
+                state.options.clone(),
+                state.device,
+                state.source,
+                state.local.port,
+            )
         };
         if let IpAddr::V6(ip) = to.ip
             && ip.is_unicast_link_local()
@@ -293,7 +298,7 @@ impl Tcp {
         inner.take_options();
         inner.restart();
         inner.tuple = tuple;
-        inner.settings.signed = inner.keys.find(tuple.remote).is_some();
+        inner.signs_to(tuple.remote);
         let fast_open = fast::client(&inner, connections, &config, &tuple, fast);
         let opening = Opening {
             config,
@@ -432,12 +437,13 @@ impl Tcp {
         }
         let (options, device) = {
             let state = socket.state();
-            (state.options, state.device)
+            (state.options.clone(), state.device)
         };
         let mut inner = core.lock();
         inner.options = options;
         inner.device = device;
         inner.take_options();
+        inner.fast_open.listens();
         inner.kind = Kind::Listening(Box::new(Listener::new(backlog)));
         core.listening.store(true, Relaxed);
         Ok(())
@@ -480,7 +486,7 @@ impl Tcp {
             state.local = Address::new(tuple.local, tuple.port);
             state.source = tuple.local;
             state.peer = Some(Address::new(tuple.remote, tuple.remote_port));
-            state.options = inner.options;
+            state.options = inner.options.clone();
             state.device = inner.device;
         }
         drop(inner);
@@ -693,7 +699,7 @@ impl Tcp {
     pub fn options_changed(&self, socket: &Socket, cx: &mut Cx<'_>) {
         let (options, device) = {
             let state = socket.state();
-            (state.options, state.device)
+            (state.options.clone(), state.device)
         };
         let core = self.core(socket);
         let mut inner = core.lock();
@@ -830,13 +836,24 @@ impl Inner {
     /// Takes what TCP follows of the options of other levels.
     fn take_options(&mut self) {
         let options = &self.options;
-        self.settings = Settings {
+        let settings = Settings {
             keepalive: options.keepalive,
             send_buffer: (options.buffers_set & 1 != 0).then_some(options.sndbuf),
             receive_buffer: (options.buffers_set & 2 != 0).then_some(options.rcvbuf),
             receive_low: options.rcvlowat.max(1) as u32,
             max_pacing_rate: options.pacing,
-            ..std::mem::take(&mut self.settings)
+            ..Settings::clone(&self.settings)
         };
+        if settings != *self.settings {
+            self.settings = Arc::new(settings);
+        }
+    }
+
+    /// The connection will be to this peer: segments are signed if there is a key for it.
+    fn signs_to(&mut self, peer: IpAddr) {
+        let signed = self.keys.find(peer).is_some();
+        if signed != self.settings.signed {
+            Arc::make_mut(&mut self.settings).signed = signed;
+        }
     }
 }

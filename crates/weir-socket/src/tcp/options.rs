@@ -3,6 +3,8 @@
 //!
 //! Not served: repair, upper-layer protocols (kTLS), zero-copy receiving.
 
+use std::sync::Arc;
+
 use weir_netlink::errno;
 use weir_tcp::fast_open::{Keys, enable};
 use weir_tcp::request::{seconds_of, timeouts_of};
@@ -61,7 +63,7 @@ pub fn set(
     if name == MD5SIG || name == MD5SIG_EXT {
         inner.keys.set(v6, name == MD5SIG_EXT, value)?;
         if matches!(&inner.kind, Kind::Open(_)) {
-            inner.settings.signed = inner.keys.find(inner.tuple.remote).is_some();
+            inner.signs_to(inner.tuple.remote);
         }
         return Ok(());
     }
@@ -75,7 +77,8 @@ pub fn set(
         if text.is_empty() {
             return Err(errno::EINVAL);
         }
-        inner.settings.congestion = Some(Algorithm::of(text).ok_or(errno::ENOENT)?);
+        Arc::make_mut(&mut inner.settings).congestion =
+            Some(Algorithm::of(text).ok_or(errno::ENOENT)?);
         return Ok(());
     }
     if name == FASTOPEN_KEY {
@@ -91,7 +94,7 @@ pub fn set(
     let idle = matches!(&inner.kind, Kind::Idle)
         || matches!(&inner.kind, Kind::Open(connection) if connection.state() == State::Closed);
     let listening = matches!(&inner.kind, Kind::Listening(_));
-    let settings = &mut inner.settings;
+    let settings = Arc::make_mut(&mut inner.settings);
     match name {
         FASTOPEN if val >= 0 && (idle || listening) => inner.fast_open.most = val as u32,
         FASTOPEN => return Err(errno::EINVAL),

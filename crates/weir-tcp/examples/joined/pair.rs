@@ -46,7 +46,7 @@ impl Wire {
 
 const PATH: Path = Path::ipv4(1500);
 
-fn opening(config: &Arc<Config>, settings: &Settings, isn: u32) -> Opening {
+fn opening(config: &Arc<Config>, settings: &Arc<Settings>, isn: u32) -> Opening {
     Opening {
         config: config.clone(),
         settings: settings.clone(),
@@ -58,7 +58,12 @@ fn opening(config: &Arc<Config>, settings: &Settings, isn: u32) -> Opening {
 }
 
 /// Connects two ends.
-fn pair(config: &Arc<Config>, settings: &Settings, now: u64, isn: u32) -> (Connection, Connection) {
+fn pair(
+    config: &Arc<Config>,
+    settings: &Arc<Settings>,
+    now: u64,
+    isn: u32,
+) -> (Connection, Connection) {
     let mut client = Connection::connect(now, opening(config, settings, isn));
     let mut wire = Wire::default();
     wire.take(&mut client, now);
@@ -74,7 +79,7 @@ fn pair(config: &Arc<Config>, settings: &Settings, now: u64, isn: u32) -> (Conne
 /// Carries so many GiB in one direction. Returns Gbit/s, the bytes of a segment, and the segments that were sent again.
 pub fn data(gibibytes: u64) -> [f64; 3] {
     let config = Arc::new(Config::default());
-    let settings = Settings::default();
+    let settings = Settings::shared();
     let start = Instant::now();
     let clock = || 1_000_000_000 + start.elapsed().as_nanos() as u64;
     let (mut client, mut server) = pair(&config, &settings, clock(), 1);
@@ -109,7 +114,7 @@ pub fn data(gibibytes: u64) -> [f64; 3] {
 /// Makes and closes so many connections. Returns connections a second.
 pub fn connections(count: u32) -> f64 {
     let config = Arc::new(Config::default());
-    let settings = Settings::default();
+    let settings = Settings::shared();
     let start = Instant::now();
     let clock = || 1_000_000_000 + start.elapsed().as_nanos() as u64;
     let (mut there, mut back) = (Wire::default(), Wire::default());

@@ -246,7 +246,11 @@ impl Connection {
         if self.sent.is_empty() {
             self.timer = Timer::None;
             self.timer_at = NEVER;
-            self.release_at = now.saturating_add(super::RELEASE);
+            // After a handshake there are no buffers to free later.
+            match self.memory() {
+                0 => self.sent.release(),
+                _ => self.release_at = now.saturating_add(super::RELEASE),
+            }
         }
     }
 

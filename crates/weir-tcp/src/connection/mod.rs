@@ -211,7 +211,7 @@ pub struct Opening {
     /// The namespace's settings.
     pub config: Arc<Config>,
     /// The socket's options.
-    pub settings: Settings,
+    pub settings: Arc<Settings>,
     /// The path to the peer.
     pub path: Path,
     /// The first sequence number; the owner draws it (RFC 6528).
@@ -226,7 +226,7 @@ pub struct Opening {
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) config: Arc<Config>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) path: Path,
     pub(crate) state: State,
     pub(crate) phase: Phase,
@@ -265,7 +265,11 @@ pub struct Connection {
     /// The last write said that more follows (`MSG_MORE`).
     pub(crate) more: bool,
     /// Ends of records (`MSG_EOR`), oldest first: no segment goes beyond one.
-    pub(crate) records: VecDeque<u32>,
+    #[expect(
+        clippy::box_collection,
+        reason = "8 bytes where there are none, not 32"
+    )]
+    pub(crate) records: Option<Box<VecDeque<u32>>>,
     pub(crate) send: Ring,
     pub(crate) sent: Queue,
     pub(crate) mss: u16,
@@ -337,7 +341,7 @@ pub struct Connection {
     pub(crate) writer: bool,
     pub(crate) ended_well: bool,
     /// The cookie in the first SYN-ACK.
-    pub(crate) syn_ack_cookie: Option<FastOpen>,
+    pub(crate) syn_ack_cookie: Option<Box<FastOpen>>,
 
     // Times and timers.
     pub(crate) last_sent: u64,
@@ -415,7 +419,7 @@ impl Connection {
             sml: isn,
             pushed: isn.wrapping_add(1),
             more: false,
-            records: VecDeque::new(),
+            records: None,
             send: Ring::default(),
             sent: Queue::default(),
             mss: 536,
@@ -609,13 +613,13 @@ impl Connection {
     }
 
     /// The socket's options as the connection follows them.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
 
     /// Changes options of the socket.
-    pub fn set(&mut self, now: u64, settings: Settings) {
-        let old = std::mem::replace(&mut self.settings, settings);
+    pub fn set(&mut self, now: u64, settings: impl Into<Arc<Settings>>) {
+        let old = std::mem::replace(&mut self.settings, settings.into());
         if old.signed != self.settings.signed {
             self.sync_mss();
         }

@@ -89,7 +89,7 @@ impl Connection {
                 self.pushed = end;
             }
             if part.ends {
-                self.records.push_back(end);
+                self.records.get_or_insert_default().push_back(end);
             }
         }
         if most < want {
@@ -435,7 +435,7 @@ impl Connection {
                 flags |= ECE;
             }
             if !again {
-                options.fast_open = self.syn_ack_cookie.take();
+                options.fast_open = self.syn_ack_cookie.take().map(|cookie| *cookie);
             }
             self.ack_sent(1);
             self.rcv_wup = self.rcv_nxt;
@@ -550,10 +550,16 @@ impl Connection {
         u32::from(self.passive && self.una == self.iss && !self.sent.is_empty())
     }
 
+    /// The end of the first record that ends after a sequence number.
+    fn record_after(&self, seq: u32) -> Option<u32> {
+        let mut records = self.records.iter().flat_map(|records| records.iter());
+        records.find(|end| after(**end, seq)).copied()
+    }
+
     /// How much goes into the next segment, and whether the FIN goes along.
     fn next_piece(&self, quota: u32, mss: u16, mode: Mode) -> Option<(u32, bool)> {
         let all = self.data_end().wrapping_sub(self.nxt);
-        let record = self.records.iter().find(|end| after(**end, self.nxt));
+        let record = self.record_after(self.nxt);
         let unsent = record.map_or(all, |end| all.min(end.wrapping_sub(self.nxt)));
         // A record with data behind it waits for nothing.
         let mode = if unsent < all && mode == Mode::Normal {
@@ -645,8 +651,7 @@ impl Connection {
         }
         let last = seq.wrapping_add(length) == self.data_end() && self.pushed == self.data_end();
         // No segment goes beyond the first record.
-        let record =
-            self.records.iter().find(|at| after(**at, seq)) == Some(&seq.wrapping_add(length));
+        let record = self.record_after(seq) == Some(seq.wrapping_add(length));
         let forced = after(end, self.sml.wrapping_add(self.max_wnd >> 1));
         if length > 0 && (last || record || forced) {
             flags |= PSH;
@@ -656,8 +661,10 @@ impl Connection {
         }
         let first = self.sent.packets == 0;
         self.nxt = end;
-        while self.records.front().is_some_and(|at| !after(*at, end)) {
-            self.records.pop_front();
+        if let Some(records) = &mut self.records {
+            while records.front().is_some_and(|at| !after(*at, end)) {
+                records.pop_front();
+            }
         }
         self.sent.push(Sent {
             seq,

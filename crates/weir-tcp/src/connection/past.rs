@@ -92,7 +92,7 @@ mod tests {
     fn connection() -> Connection {
         let opening = Opening {
             config: Arc::default(),
-            settings: Settings::default(),
+            settings: Settings::shared(),
             path: Path::ipv4(1500),
             isn: 1,
             timestamp_offset: 0,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a socket's options set, and what the path to the peer is like.
 
+use std::sync::{Arc, LazyLock};
+
 use crate::congestion::Algorithm;
 use crate::metrics::Metrics;
 
@@ -67,6 +69,14 @@ impl Default for Settings {
             max_pacing_rate: u64::MAX,
             signed: false,
         }
+    }
+}
+
+impl Settings {
+    /// The settings of a socket without options, which such sockets share.
+    pub fn shared() -> Arc<Self> {
+        static DEFAULT: LazyLock<Arc<Settings>> = LazyLock::new(Arc::default);
+        DEFAULT.clone()
     }
 }
 

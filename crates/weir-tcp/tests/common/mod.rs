@@ -150,7 +150,7 @@ pub struct Net {
 pub fn opening(config: &Arc<Config>, settings: &Settings, path: Path, isn: u32) -> Opening {
     Opening {
         config: config.clone(),
-        settings: settings.clone(),
+        settings: Arc::new(settings.clone()),
         path,
         isn,
         timestamp_offset: isn ^ 0x5555_5555,
@@ -250,8 +250,14 @@ impl Net {
                         next = Some(End::Listening(config.clone(), settings.clone(), *path));
                     }
                     Verdict::Complete => {
-                        let (connection, a) =
-                            request.accept(now, config, settings, *path, &header, data);
+                        let (connection, a) = request.accept(
+                            now,
+                            config,
+                            &Arc::new(settings.clone()),
+                            *path,
+                            &header,
+                            data,
+                        );
                         answer = a;
                         next = Some(End::Open(Box::new(connection)));
                     }
