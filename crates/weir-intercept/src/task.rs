@@ -316,7 +316,7 @@ impl Tasks {
 const CARRIED: u64 = LIMIT_MIXED | u32::MAX as u64;
 
 /// Reads the beginning of a file of `/proc`, up to 4 KiB, with one call.
-fn read_small(path: &str) -> Option<String> {
+pub(crate) fn read_small(path: &str) -> Option<String> {
     use std::io::Read;
     let mut bytes = [0; 4096];
     let length = fs::File::open(path).ok()?.read(&mut bytes).ok()?;

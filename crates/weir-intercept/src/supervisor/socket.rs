@@ -426,8 +426,11 @@ fn read_address(call: &Call) -> Result<(u16, u32, u32), Errno> {
 pub(super) fn write_address(call: &Call, address: &[u8]) -> Handled {
     let room = i32::from_ne_bytes(sys::read_array(call.tid, call.args[2])?);
     let room = usize::try_from(room).map_err(|_| Errno(libc::EINVAL))?;
-    sys::write_memory(call.tid, call.args[1], &address[..address.len().min(room)])?;
     let length = (address.len() as u32).to_ne_bytes();
-    sys::write_memory(call.tid, call.args[2], &length)?;
+    let address = &address[..address.len().min(room)];
+    sys::write_pieces(
+        call.tid,
+        &[(call.args[1], address), (call.args[2], &length)],
+    )?;
     Ok(Answer::Value(0))
 }

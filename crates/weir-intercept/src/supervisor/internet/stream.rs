@@ -303,6 +303,7 @@ fn is_unspecified(address: &[u8]) -> bool {
 fn write_name(call: &Call, name: &[u8]) -> Result<(), Errno> {
     let room = i32::from_ne_bytes(sys::read_array(call.tid, call.args[2])?);
     let room = usize::try_from(room).map_err(|_| Errno(libc::EINVAL))?;
-    sys::write_memory(call.tid, call.args[1], &name[..name.len().min(room)])?;
-    sys::write_memory(call.tid, call.args[2], &(name.len() as u32).to_ne_bytes())
+    let length = (name.len() as u32).to_ne_bytes();
+    let name = &name[..name.len().min(room)];
+    sys::write_pieces(call.tid, &[(call.args[1], name), (call.args[2], &length)])
 }
