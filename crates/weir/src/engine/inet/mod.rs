@@ -473,7 +473,11 @@ impl Engine {
         let _ = endpoint.socket.set(socket);
         lock(&self.inet.sockets).insert(id, endpoint.clone());
         let watched = match endpoint.wire() {
-            Some(wire) => self.watch(id, &wire, stream::interest(false)),
+            Some(wire) => {
+                let stream = endpoint.stream.as_ref();
+                let events = stream.map_or(stream::interest(false), Stream::first_interest);
+                self.watch(id, &wire, events)
+            }
             None => Err(Errno(libc::EBADF)),
         };
         if let Err(error) = watched {

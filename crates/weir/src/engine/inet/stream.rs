@@ -121,6 +121,14 @@ impl Stream {
         })
     }
 
+    /// The events of the end that are watched when it is made: before a connection is open, only its end counts.
+    pub(super) fn first_interest(&self) -> epoll::EventFlags {
+        match self.state().phase {
+            Phase::Open => interest(false),
+            _ => epoll::EventFlags::RDHUP | epoll::EventFlags::ET,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -231,6 +239,9 @@ impl Engine {
         };
         stream.state().phase = phase;
         if phase == Phase::Open {
+            if let Some(wire) = endpoint.wire() {
+                endpoint.watch_room(&wire, false);
+            }
             self.with_cx(|cx| endpoint.run(cx, WOKEN | EVENT));
         }
         Ok((count, true))
@@ -368,6 +379,7 @@ impl Endpoint {
                 // The caller of `connect` gets the error, and may try again.
                 state.phase = if failed { Phase::New } else { Phase::Open };
                 if !failed {
+                    self.watch_room(wire, false);
                     self.step(cx, wire, state, socket, WOKEN | EVENT);
                 }
             }
@@ -493,7 +505,7 @@ impl Endpoint {
             .is_some_and(|engine| engine.time.serves_sockets())
     }
 
-    /// Asks for an event when the pair has room.
+    /// Watches a connection that is open; with `room`, asks for an event when the pair has room.
     fn watch_room(&self, wire: &OwnedFd, room: bool) {
         if let Some(engine) = self.engine.upgrade()
             && let Some(watch) = engine.inet.watch.get()
@@ -550,7 +562,8 @@ impl Endpoint {
             }
             let events = events(wire);
             let ends = PollFlags::ERR | PollFlags::HUP | PollFlags::RDHUP;
-            if events.intersects(ends) && unread(wire) > 1 {
+            state.ends = events.intersects(ends);
+            if state.ends && unread(wire) > 1 {
                 bound = None;
                 continue;
             }
