@@ -192,10 +192,18 @@ impl Place {
         let name = datagram.from;
         if self.name != 0 {
             let room = match self.name_length_at {
-                Some(at) => i32::from_ne_bytes(sys::read_array(tid, at)?),
-                None => self.name_length,
+                Some(at) => sys::read_array(tid, at).map(i32::from_ne_bytes),
+                None => Ok(self.name_length),
             };
-            let room = usize::try_from(room).map_err(|_| Errno(libc::EINVAL))?;
+            let room = room.and_then(|room| usize::try_from(room).map_err(|_| Errno(libc::EINVAL)));
+            let room = match room {
+                Ok(room) => room,
+                // The data have been written by then.
+                Err(error) => {
+                    sys::write_pieces(tid, &pieces)?;
+                    return Err(error);
+                }
+            };
             let n = name.len().min(room);
             if n > 0 {
                 pieces.push((self.name, &name[..n]));
