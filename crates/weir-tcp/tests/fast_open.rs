@@ -420,7 +420,7 @@ fn the_window_of_a_syn_is_for_the_data_after_it() {
         },
         ..Header::default()
     };
-    let (config, settings, path) = (Arc::new(config()), Settings::default(), Path::ipv4(1500));
+    let (config, settings, path) = (Arc::new(config()), Settings::shared(), Path::ipv4(1500));
     let request = Request::new(NOW, &config, &settings, &path, &syn, 500, 0);
     let mut end = request.accept_early(NOW, &config, &settings, path, &syn, &[1; 10]);
     sent(&mut end, NOW);
@@ -455,7 +455,7 @@ fn a_fin_after_early_data_is_acknowledged_at_once() {
 #[test]
 fn the_syn_ack_counts_as_delivered() {
     let (request, _) = server(&[], false);
-    let (config, settings, path) = (Arc::new(config()), Settings::default(), Path::ipv4(1500));
+    let (config, settings, path) = (Arc::new(config()), Settings::shared(), Path::ipv4(1500));
     let (end, _) = request.accept(NOW + MS, &config, &settings, path, &ack(1, 501), &[]);
     assert_eq!(end.state(), State::Established);
     assert_eq!(end.info(NOW).delivered, 1);
