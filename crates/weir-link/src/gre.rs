@@ -202,19 +202,24 @@ fn send(
     outer::send_v4(tunnel, cx, device, net, (&way, inner, &header), packet);
 }
 
-/// Parses a header (`gre_parse_header`). Returns its length as well.
+/// Parses a header whose checksum is right (`gre_parse_header`). Returns its length as well.
 pub fn parse_header(segment: &[u8]) -> Option<(Info, usize)> {
+    let parsed = parse_start(segment)?;
+    match parsed.0.flags & GRE_CSUM != 0 && !checksum::verify(segment) {
+        true => None,
+        false => Some(parsed),
+    }
+}
+
+/// Parses a header behind which the packet may be cut, whatever its checksum. Returns its length as well.
+pub fn parse_start(segment: &[u8]) -> Option<(Info, usize)> {
     let [f0, f1, p0, p1] = *segment.first_chunk()?;
     let flags = u16::from_be_bytes([f0, f1]);
-    // Shorter packets are not looked at (`gre_rcv`).
-    if flags & (GRE_VERSION | GRE_ROUTING) != 0 || segment.len() < LEAST {
+    if flags & (GRE_VERSION | GRE_ROUTING) != 0 {
         return None;
     }
     let len = header_len(flags);
     segment.get(..len)?;
-    if flags & GRE_CSUM != 0 && !checksum::verify(segment) {
-        return None;
-    }
     let mut at = BASE;
     let mut option = |flag: u16| {
         if flags & flag == 0 {
@@ -252,7 +257,9 @@ fn receive(
         None
     };
     let segment = packet.data().get(at..).unwrap_or_default();
-    let Some((info, len)) = parse_header(segment) else {
+    // Shorter packets are not looked at (`gre_rcv`).
+    let header = (segment.len() >= LEAST).then(|| parse_header(segment));
+    let Some((info, len)) = header.flatten() else {
         return refuse(cx, packet);
     };
     let sought = |family| Sought {

@@ -58,7 +58,8 @@ pub static KIND: Kind = Kind {
     validate: Some(validate),
 };
 
-static FLAVOUR: Flavour = Flavour {
+/// The kind of tunnel.
+pub static FLAVOUR: Flavour = Flavour {
     name: "ip6tnl",
     family: Family::Ip6Tnl,
     hardware: arphrd::TUNNEL6,
@@ -88,7 +89,8 @@ const RECEIVERS: tunnel::Receivers = &[
     over_ipv6(IPPROTO_MPLS, receive_mpls, None),
 ];
 
-fn fallback() -> Parms {
+/// The parameters of the fallback device.
+pub fn fallback() -> Parms {
     let mut parms = Parms::new(true);
     parms.proto = IPPROTO_IPV6;
     parms

@@ -17,6 +17,7 @@ pub mod dummy;
 pub mod geneve;
 pub mod gre;
 pub mod ifb;
+pub mod ip6gre;
 pub mod ip6tnl;
 pub mod ipip;
 pub mod ipvlan;
@@ -50,6 +51,8 @@ pub static KINDS: &[&Kind] = &[
     &gre::KIND,
     &gre::TAP_KIND,
     &ifb::KIND,
+    &ip6gre::KIND,
+    &ip6gre::TAP_KIND,
     &ip6tnl::KIND,
     &ipip::KIND,
     &ipvlan::KIND,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kinds of IP tunnels share (`net/ipv4/ip_tunnel.c`): ipip, sit, gre and gretap; ip6tnl over IPv6; and the kinds of tunnels in UDP
+//! What the kinds of IP tunnels share (`net/ipv4/ip_tunnel.c`): ipip, sit, gre and gretap; ip6tnl, ip6gre and ip6gretap over IPv6; and the kinds of tunnels in UDP
 //! datagrams: vxlan and geneve.
 //!
 //! | file | contents |
@@ -14,7 +14,8 @@
 //!
 //! A kind is a [`Flavour`]. The underlay is the namespace in which the device was created, even after the device moves.
 //!
-//! The first tunnel of a kind in a namespace brings the fallback devices of its module (`tunl0`; `sit0`; `gre0`, `gretap0`; `ip6tnl0`),
+//! The first tunnel of a kind in a namespace brings the fallback devices of its module (`tunl0`; `sit0`; `gre0`, `gretap0`; `ip6tnl0`; `ip6tnl0` and
+//! `ip6gre0`),
 //! which receive what no other tunnel takes, as loading the module does in Linux. A namespace without tunnels has
 //! none. `net.core.fb_tunnels_only_for_init_net` is not served.
 //!
@@ -86,7 +87,7 @@ pub struct Flavour {
     pub header_len: fn(&Parms) -> u32,
     /// Sends a packet.
     pub send: Send,
-    /// The kinds of the same module, with the names of their fallback devices.
+    /// The kinds of the same module, and of those it needs, with the names of their fallback devices.
     pub fallbacks: &'static [Fallback],
     /// The protocols that the module receives.
     pub receivers: Receivers,
@@ -150,6 +151,10 @@ pub struct IpTunnel {
     /// The sequence number expected next, or 0 before the first.
     pub expected: AtomicU32,
     remembered: OnceLock<Remembered>,
+    /// How many of the next packets are answered with "unreachable".
+    pub failures: AtomicU32,
+    /// When the last error about an outer packet came, in nanoseconds.
+    pub failed: AtomicU64,
     /// The permanent address of a device of IPv6 packets, from which its IPv6 link-local address is made.
     permanent: Option<Mac>,
 }
@@ -199,17 +204,17 @@ fn check(parms: &Parms) -> Result<(), Error> {
 /// Makes the fallback devices of a kind's module and receives its protocols, once in each namespace.
 fn load(stack: &Stack, guard: &Guard, net: &Arc<Namespace>, flavour: &'static Flavour) {
     let all = tunnels_of(stack, net);
-    if all.has_fallback(flavour.family, guard) {
-        return;
-    }
-    for (protocol, receive, failed) in flavour.receivers {
-        let all = protocols(net);
-        all.add(&stack.domain, *protocol, *receive, guard);
-        if let Some(failed) = failed {
-            all.add_failed(&stack.domain, *protocol, *failed, guard);
-        }
-    }
     for (flavour, name, parms) in flavour.fallbacks {
+        if all.has_fallback(flavour.family, guard) {
+            continue;
+        }
+        for (protocol, receive, failed) in flavour.receivers {
+            let all = protocols(net);
+            all.add(&stack.domain, *protocol, *receive, guard);
+            if let Some(failed) = failed {
+                all.add_failed(&stack.domain, *protocol, *failed, guard);
+            }
+        }
         let new = NewLink {
             ns: net.clone(),
             name: (*name).to_owned(),
@@ -270,6 +275,8 @@ fn make(
         sent: AtomicU32::new(0),
         expected: AtomicU32::new(0),
         remembered: OnceLock::new(),
+        failures: AtomicU32::new(0),
+        failed: AtomicU64::new(0),
         permanent: match flavour.family.is_ipv6() && !flavour.ethernet {
             true => Some(new.ns.random_mac()),
             false => None,
@@ -487,7 +494,12 @@ impl Link for Handle {
     }
 
     fn features(&self) -> Offer {
-        let changeable = bit::SG | bit::HW_CSUM | bit::FRAGLIST | bit::HIGHDMA | bit::GSO_SOFTWARE;
+        let mut changeable =
+            bit::SG | bit::HW_CSUM | bit::FRAGLIST | bit::HIGHDMA | bit::GSO_SOFTWARE;
+        let numbered = self.with(|parms| parms.oflags & parms::GRE_SEQ != 0);
+        if self.0.flavour.family.is_ipv6() && numbered {
+            changeable &= !bit::GSO_SOFTWARE;
+        }
         let active = changeable | bit::LLTX;
         Offer {
             active,

@@ -109,6 +109,11 @@ fn ip_tunnels() {
 }
 
 #[test]
+fn ip6gre() {
+    same_as_linux("ip6gre");
+}
+
+#[test]
 fn ip6tnl() {
     same_as_linux("ip6tnl");
 }

@@ -188,6 +188,27 @@ fn packets_come_out_of_ipv6() {
 }
 
 #[test]
+fn frames_go_into_gre_over_ipv6() {
+    same_as_linux("ip6gre", ("in0", "ip6inner.pcap"), "u0");
+}
+
+#[test]
+fn metadata_decide_how_gre_over_ipv6_sends() {
+    same_as_linux("ip6gre-external", ("in0", "ip6inner.pcap"), "u0");
+    same_as_linux("ip6gretap-external", ("in0", "ip6inner.pcap"), "u0");
+}
+
+#[test]
+fn frames_come_out_of_gre_over_ipv6() {
+    same_as_linux("ip6gre-decap", ("u0", "ip6outer.pcap"), "out0");
+}
+
+#[test]
+fn inner_senders_hear_of_errors_of_gre_over_ipv6() {
+    same_as_linux("ip6gre-route", ("in0", "ip6route.pcap"), "in0");
+}
+
+#[test]
 fn inner_senders_hear_of_errors() {
     same_as_linux("ip6tnl-route", ("in0", "ip6route.pcap"), "in0");
 }

@@ -23,6 +23,7 @@ use weir_packet::{DropReason, Flags, Packet};
 use weir_sync::rcu::Guard;
 
 use super::inner::Inner;
+use super::lookup::Family;
 use super::outer::{self, Header, Kind};
 use super::parms::Parms;
 use super::{Flavour, IpTunnel};
@@ -56,6 +57,8 @@ const MIN_MTU: u32 = 68;
 const OPTION: usize = 8;
 /// The type of the option (`IPV6_TLV_TNL_ENCAP_LIMIT`).
 const ENCAP_LIMIT: u8 = 4;
+/// How long an error about an outer packet counts, in nanoseconds (`IP6TUNNEL_ERR_TIMEO`).
+const FAILURE: u64 = 30_000_000_000;
 /// The index of the loopback device.
 const LOOPBACK: u32 = 1;
 
@@ -139,7 +142,10 @@ pub fn route_mtu(flavour: &Flavour, net: &Namespace, parms: &Parms, guard: &Guar
     };
     let route = output::route_by(net, local, remote, parms.link, &key, guard).ok();
     let lower = route.map(|route| route.named);
-    let lower = lower.or_else(|| net.device(parms.link, guard))?;
+    let lower = match flavour.family {
+        Family::Ip6Tnl => lower.or_else(|| net.device(parms.link, guard))?,
+        _ => lower?,
+    };
     let mtu = over(flavour, parms, lower.mtu().min(IP6_MAX_MTU));
     Some(mtu.max(output::MIN_MTU))
 }
@@ -393,6 +399,25 @@ fn tell_unreachable(cx: &mut Cx<'_>, device: &Arc<Device>, inner: &Inner, packet
     }
 }
 
+/// Remembers an error about an outer packet: the tunnel answers one more of the next packets (`ip6gre_err`).
+pub fn remember_failure(tunnel: &IpTunnel, now: u64) {
+    let failed = tunnel.failed.swap(now, Relaxed);
+    match now < failed + FAILURE {
+        true => {
+            tunnel.failures.fetch_add(1, Relaxed);
+        }
+        false => tunnel.failures.store(1, Relaxed),
+    }
+}
+
+/// Returns whether the next packet is answered for an error that is not too old, and counts it.
+fn take_failure(tunnel: &IpTunnel, now: u64) -> bool {
+    let recent = now < tunnel.failed.load(Relaxed) + FAILURE;
+    let left = |count: u32| Some(if recent { count.saturating_sub(1) } else { 0 });
+    let before = tunnel.failures.fetch_update(Relaxed, Relaxed, left);
+    recent && before.is_ok_and(|count| count > 0)
+}
+
 /// Refuses a packet that does not fit `mtu` bytes.
 fn too_big(cx: &mut Cx<'_>, device: &Arc<Device>, inner: &Inner, mtu: usize, mut packet: Packet) {
     if inner.protocol == ETH_P_IPV6 || inner.protocol == ETH_P_IP && is_routed(&packet) {
@@ -412,7 +437,7 @@ pub fn send(
     device: &Arc<Device>,
     net: &Namespace,
     (way, inner, header): (&Way, &Inner, &Header),
-    packet: Packet,
+    mut packet: Packet,
 ) {
     let guard = cx.guard;
     if !may_send(net, tunnel.parms.load(guard), guard) {
@@ -446,11 +471,16 @@ pub fn send(
         ETH_P_IPV6 => output::MIN_MTU,
         _ => MIN_MTU,
     };
-    let overhead = Ipv6::LEN + header.len() + option + link;
-    let mtu = (route.mtu() as usize).saturating_sub(overhead);
+    // The metadata may ask for a longer header than the tunnel's own.
+    let own = (tunnel.flavour.header_len)(tunnel.parms.load(guard)) as usize;
+    let mtu = (route.mtu() as usize).saturating_sub(Ipv6::LEN + own + option + link);
     let mtu = mtu.max(least as usize);
-    if packet.len().saturating_sub(link) > mtu {
+    if packet.len() + header.len() > mtu + own + link {
         return too_big(cx, device, inner, mtu, packet);
+    }
+    if tunnel.failures.load(Relaxed) > 0 && take_failure(tunnel, cx.now) {
+        tell_unreachable(cx, device, inner, &mut packet);
+        let _ = packet.push(inner.link);
     }
     let octets = packet.len().saturating_sub(inner.link);
     let room = option + header.len();
@@ -471,7 +501,8 @@ pub fn send(
         dst: way.dst,
         protocol,
         hop_limit: match way.hop_limit {
-            0 if inner.ip => inner.ttl,
+            // Behind tags the packet's own is not found.
+            0 if inner.ip && inner.first == inner.protocol => inner.ttl,
             0 => route.hop_limit(),
             limit => limit,
         },

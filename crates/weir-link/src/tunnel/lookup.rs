@@ -105,14 +105,35 @@ fn unspecified(ipv6: bool) -> IpAddr {
     }
 }
 
-fn id_of(parms: &Parms) -> Id {
-    match parms.external {
-        true => Id::External,
-        false => Id::Ends {
-            local: parms.local,
-            remote: parms.remote,
-            key: parms.input_key(),
-        },
+/// A device with its tunnel.
+pub type Found<'g> = (&'g Arc<Device>, &'g Arc<IpTunnel>);
+
+/// Returns the place in the table of a tunnel that is not a fallback device.
+fn place_of(family: Family, parms: &Parms) -> (Family, Id) {
+    match (family, parms.external) {
+        // There is one for both kinds.
+        (Family::Ip6Gretap, true) => (Family::Ip6Gre, Id::External),
+        (_, true) => (family, Id::External),
+        (_, false) => {
+            let id = Id::Ends {
+                local: parms.local,
+                remote: parms.remote,
+                key: match family {
+                    Family::Ip6Gre | Family::Ip6Gretap => Some(parms.ikey),
+                    _ => parms.input_key(),
+                },
+            };
+            (family, id)
+        }
+    }
+}
+
+/// Returns the place of a tunnel in the table.
+fn own_place(tunnel: &IpTunnel, guard: &Guard) -> (Family, Id) {
+    let family = tunnel.flavour.family;
+    match tunnel.fallback {
+        true => (family, Id::Fallback),
+        false => place_of(family, tunnel.parms.load(guard)),
     }
 }
 
@@ -131,11 +152,30 @@ impl Tunnels {
     }
 
     /// Finds the tunnel for a packet.
-    pub fn receiver<'g>(
-        &'g self,
-        cx: &Cx<'g>,
-        sought: &Sought,
-    ) -> Option<(&'g Arc<Device>, &'g Arc<IpTunnel>)> {
+    pub fn receiver<'g>(&'g self, cx: &Cx<'g>, sought: &Sought) -> Option<Found<'g>> {
+        self.configured(cx, sought)
+            .or_else(|| self.other(cx, sought))
+    }
+
+    /// Finds the tunnel for a packet that takes what no configured one does.
+    fn other<'g>(&'g self, cx: &Cx<'g>, sought: &Sought) -> Option<Found<'g>> {
+        let any = unspecified(sought.local.is_ipv6());
+        let ends = Id::Ends {
+            local: any,
+            remote: any,
+            key: None,
+        };
+        let others = [Id::External, ends, Id::Fallback].into_iter();
+        let others = others.map(|id| self.at(sought.family, id, cx.guard));
+        let mut others = others.flat_map(|list| list.iter().rev());
+        others.find_map(|receiver| {
+            let device = cx.device(receiver.key).filter(|device| device.is_up())?;
+            Some((device, &receiver.tunnel))
+        })
+    }
+
+    /// Finds the tunnel for a packet by its ends and key.
+    pub fn configured<'g>(&'g self, cx: &Cx<'g>, sought: &Sought) -> Option<Found<'g>> {
         let guard = cx.guard;
         let any = unspecified(sought.local.is_ipv6());
         let of = |local, remote, key| Id::Ends { local, remote, key };
@@ -162,14 +202,7 @@ impl Tunnels {
                 candidate = candidate.or(Some((device, &receiver.tunnel)));
             }
         }
-        candidate.or_else(|| {
-            let others = [Id::External, of(any, any, None), Id::Fallback].into_iter();
-            let mut others = others.flat_map(|id| self.at(sought.family, id, guard).iter().rev());
-            others.find_map(|receiver| {
-                let device = cx.device(receiver.key).filter(|device| device.is_up())?;
-                Some((device, &receiver.tunnel))
-            })
-        })
+        candidate
     }
 
     /// Returns whether the family has its fallback device.
@@ -184,7 +217,8 @@ impl Tunnels {
         parms: &Parms,
         guard: &'g Guard,
     ) -> Option<&'g Receiver> {
-        let mut found = self.at(family, id_of(parms), guard).iter();
+        let (owner, id) = place_of(family, parms);
+        let mut found = self.at(owner, id, guard).iter();
         let mut fallback = self.at(family, Id::Fallback, guard).iter();
         let found = found.find(|receiver| {
             parms.external || receiver.tunnel.parms.load(guard).link == parms.link
@@ -218,12 +252,8 @@ impl Tunnels {
     }
 
     fn insert(&self, device: &Device, tunnel: &Arc<IpTunnel>, guard: &Guard) {
-        let id = match tunnel.fallback {
-            true => Id::Fallback,
-            false => id_of(tunnel.parms.load(guard)),
-        };
-        let place = (tunnel.flavour.family, id);
-        let mut list = self.at(place.0, id, guard).to_vec();
+        let place = own_place(tunnel, guard);
+        let mut list = self.at(place.0, place.1, guard).to_vec();
         let key = device.key;
         let tunnel = tunnel.clone();
         list.push(Receiver { key, tunnel });
@@ -231,12 +261,8 @@ impl Tunnels {
     }
 
     fn take_out(&self, key: DeviceKey, tunnel: &IpTunnel, guard: &Guard) {
-        let id = match tunnel.fallback {
-            true => Id::Fallback,
-            false => id_of(tunnel.parms.load(guard)),
-        };
-        let place = (tunnel.flavour.family, id);
-        let mut list = self.at(place.0, id, guard).to_vec();
+        let place = own_place(tunnel, guard);
+        let mut list = self.at(place.0, place.1, guard).to_vec();
         list.retain(|receiver| receiver.key != key);
         match list.is_empty() {
             true => {

@@ -90,6 +90,32 @@ impl Parms {
     }
 }
 
+/// `ip6gre_policy`
+static IP6GRE_POLICY: Policy = policy! {
+    max gre::MAX;
+    gre::LINK => Rule::u32(),
+    gre::IFLAGS => Rule::u16(),
+    gre::OFLAGS => Rule::u16(),
+    gre::IKEY => Rule::u32(),
+    gre::OKEY => Rule::u32(),
+    gre::LOCAL => Rule::unspec(16),
+    gre::REMOTE => Rule::unspec(16),
+    gre::TTL => Rule::u8(),
+    gre::ENCAP_LIMIT => Rule::u8(),
+    gre::FLOWINFO => Rule::u32(),
+    gre::FLAGS => Rule::u32(),
+    gre::ENCAP_TYPE => Rule::u16(),
+    gre::ENCAP_FLAGS => Rule::u16(),
+    gre::ENCAP_SPORT => Rule::u16(),
+    gre::ENCAP_DPORT => Rule::u16(),
+    gre::COLLECT_METADATA => Rule::flag(),
+    gre::FWMARK => Rule::u32(),
+    gre::ERSPAN_INDEX => Rule::u32(),
+    gre::ERSPAN_VER => Rule::u8(),
+    gre::ERSPAN_DIR => Rule::u8(),
+    gre::ERSPAN_HWID => Rule::u16(),
+};
+
 /// `ip6_tnl_policy`
 static IP6TNL_POLICY: Policy = policy! {
     max iptun::MAX;
@@ -175,6 +201,11 @@ pub fn ip6tnl_table(data: Option<Attr<'_>>) -> Result<Table<'_>, Error> {
 /// Parses the attributes of the kinds ipip and sit.
 pub fn iptun_table(data: Option<Attr<'_>>) -> Result<Table<'_>, Error> {
     table(data, &IPTUN_POLICY)
+}
+
+/// Parses the attributes of the kinds ip6gre and ip6gretap.
+pub fn ip6gre_table(data: Option<Attr<'_>>) -> Result<Table<'_>, Error> {
+    table(data, &IP6GRE_POLICY)
 }
 
 /// Parses the attributes of the kinds gre, gretap and erspan.
@@ -308,21 +339,83 @@ pub fn fill_iptun(parms: &Parms, out: &mut Writer) {
     }
 }
 
+/// Returns the flags for received and for sent packets, or EINVAL for those that tunnels do not have
+/// (`ipgre_tunnel_validate`, `ip6gre_tunnel_validate`).
+pub fn gre_flags(table: &Table<'_>) -> Result<(u16, u16), Error> {
+    let known = GRE_CSUM | GRE_KEY | GRE_SEQ;
+    let (iflags, oflags) = (table.be16(gre::IFLAGS)?, table.be16(gre::OFLAGS)?);
+    let (iflags, oflags) = (iflags.unwrap_or(0), oflags.unwrap_or(0));
+    match (iflags | oflags) & (GRE_VERSION | GRE_ROUTING) {
+        0 => Ok((iflags & known, oflags & known)),
+        _ => Err(Error::new(errno::EINVAL)),
+    }
+}
+
+/// Returns the parameters of the kinds ip6gre and ip6gretap (`ip6gre_netlink_parms`).
+pub fn ip6gre(table: &Table<'_>, has_data: bool) -> Result<Parms, Error> {
+    let mut parms = Parms::new(true);
+    if !has_data {
+        return Ok(parms);
+    }
+    (parms.iflags, parms.oflags) = gre_flags(table)?;
+    no_encap(table, gre::ENCAP_TYPE)?;
+    parms.link = table.u32(gre::LINK)?.unwrap_or(0);
+    parms.ikey = table.be32(gre::IKEY)?.unwrap_or(0);
+    parms.okey = table.be32(gre::OKEY)?.unwrap_or(0);
+    parms.local = address6(table, gre::LOCAL)?;
+    parms.remote = address6(table, gre::REMOTE)?;
+    parms.ttl = table.u8(gre::TTL)?.unwrap_or(0);
+    parms.encap_limit = table.u8(gre::ENCAP_LIMIT)?.unwrap_or(0);
+    parms.flowinfo = table.be32(gre::FLOWINFO)?.unwrap_or(0);
+    parms.flags = table.u32(gre::FLAGS)?.unwrap_or(0);
+    parms.fwmark = table.u32(gre::FWMARK)?.unwrap_or(0);
+    parms.external = table.has(gre::COLLECT_METADATA);
+    Ok(parms)
+}
+
+/// The attributes of an encapsulation of the kinds of GRE, in the order in which they are written.
+const GRE_ENCAP: [u16; 4] = [
+    gre::ENCAP_TYPE,
+    gre::ENCAP_SPORT,
+    gre::ENCAP_DPORT,
+    gre::ENCAP_FLAGS,
+];
+
+/// Writes what the kinds of GRE over IPv4 and IPv6 write first.
+fn fill_gre_start(parms: &Parms, out: &mut Writer) {
+    out.put_u32(gre::LINK, parms.link);
+    out.put_be16(gre::IFLAGS, parms.iflags);
+    out.put_be16(gre::OFLAGS, parms.oflags);
+    out.put_be32(gre::IKEY, parms.ikey);
+    out.put_be32(gre::OKEY, parms.okey);
+    out.put_ip(gre::LOCAL, parms.local);
+    out.put_ip(gre::REMOTE, parms.remote);
+    out.put_u8(gre::TTL, parms.ttl);
+}
+
+/// Writes the parameters of the kinds ip6gre and ip6gretap (`ip6gre_fill_info`).
+pub fn fill_ip6gre(parms: &Parms, out: &mut Writer) {
+    fill_gre_start(parms, out);
+    out.put_u8(gre::ENCAP_LIMIT, parms.encap_limit);
+    out.put_be32(gre::FLOWINFO, parms.flowinfo);
+    out.put_u32(gre::FLAGS, parms.flags);
+    out.put_u32(gre::FWMARK, parms.fwmark);
+    fill_no_encap(out, GRE_ENCAP);
+    if parms.external {
+        out.put_flag(gre::COLLECT_METADATA);
+    }
+}
+
 /// Returns the parameters of the kinds gre and gretap (`ipgre_tunnel_validate`, `ipgre_netlink_parms`).
 pub fn gre(table: &Table<'_>, has_data: bool) -> Result<Parms, Error> {
     let mut parms = Parms::new(false);
     if !has_data {
         return Ok(parms);
     }
-    let known = GRE_CSUM | GRE_KEY | GRE_SEQ;
-    let (iflags, oflags) = (table.be16(gre::IFLAGS)?, table.be16(gre::OFLAGS)?);
-    let (iflags, oflags) = (iflags.unwrap_or(0), oflags.unwrap_or(0));
-    if (iflags | oflags) & (GRE_VERSION | GRE_ROUTING) != 0 {
-        return Err(Error::new(errno::EINVAL));
-    }
+    let flags = gre_flags(table)?;
     no_encap(table, gre::ENCAP_TYPE)?;
     parms.link = table.u32(gre::LINK)?.unwrap_or(0);
-    (parms.iflags, parms.oflags) = (iflags & known, oflags & known);
+    (parms.iflags, parms.oflags) = flags;
     parms.ikey = table.be32(gre::IKEY)?.unwrap_or(0);
     parms.okey = table.be32(gre::OKEY)?.unwrap_or(0);
     parms.local = address(table, gre::LOCAL)?;
@@ -341,26 +434,11 @@ pub fn gre(table: &Table<'_>, has_data: bool) -> Result<Parms, Error> {
 
 /// Writes the parameters of the kinds gre and gretap (`ipgre_fill_info`).
 pub fn fill_gre(parms: &Parms, out: &mut Writer) {
-    out.put_u32(gre::LINK, parms.link);
-    out.put_be16(gre::IFLAGS, parms.iflags);
-    out.put_be16(gre::OFLAGS, parms.oflags);
-    out.put_be32(gre::IKEY, parms.ikey);
-    out.put_be32(gre::OKEY, parms.okey);
-    out.put_ip(gre::LOCAL, parms.local);
-    out.put_ip(gre::REMOTE, parms.remote);
-    out.put_u8(gre::TTL, parms.ttl);
+    fill_gre_start(parms, out);
     out.put_u8(gre::TOS, parms.tos);
     out.put_u8(gre::PMTUDISC, u8::from(parms.df));
     out.put_u32(gre::FWMARK, parms.fwmark);
-    fill_no_encap(
-        out,
-        [
-            gre::ENCAP_TYPE,
-            gre::ENCAP_SPORT,
-            gre::ENCAP_DPORT,
-            gre::ENCAP_FLAGS,
-        ],
-    );
+    fill_no_encap(out, GRE_ENCAP);
     out.put_u8(gre::IGNORE_DF, u8::from(parms.ignore_df));
     if parms.external {
         out.put_flag(gre::COLLECT_METADATA);

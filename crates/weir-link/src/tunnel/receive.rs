@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv4, Ipv6};
 use weir_packet::tunnel::{Ends, Tunnel};
 use weir_packet::{Batch, DropReason, Packet};
 
@@ -135,6 +135,16 @@ pub fn deliver(
     if let Err(reason) = check(tunnel, parms, info) {
         return refuse(cx, reason, packet);
     }
+    let least = match protocol {
+        ETH_P_IP => Ipv4::LEN,
+        ETH_P_IPV6 => Ipv6::LEN,
+        _ => 0,
+    };
+    if outer.dst.is_ipv6() && packet.len() < network + least {
+        // `skb_vlan_inet_prepare`
+        tunnel.errors.rx_length.fetch_add(1, Relaxed);
+        return refuse(cx, DropReason::PKT_TOO_SMALL, packet);
+    }
     if matches!(protocol, ETH_P_IP | ETH_P_IPV6) {
         let network = packet.data_mut().get_mut(network..);
         let fits = network.is_none_or(|network| {
@@ -149,7 +159,10 @@ pub fn deliver(
         }
     }
     stats.rx_packets.fetch_add(1, Relaxed);
-    stats.rx_bytes.fetch_add(packet.len() as u64, Relaxed);
+    // Over IPv6, Linux counts a frame without its header.
+    let uncounted = if outer.dst.is_ipv6() { network } else { 0 };
+    let octets = packet.len().saturating_sub(uncounted);
+    stats.rx_bytes.fetch_add(octets as u64, Relaxed);
     let elsewhere = !Arc::ptr_eq(underlay.namespace(guard), device.namespace(guard));
     scrub(cx, &mut packet, elsewhere);
     if parms.external {
