@@ -374,7 +374,7 @@ fn send_v4(cx: &mut Cx<'_>, vrf: &Arc<Device>, mut packet: Packet) {
         true => found.select(ipv4::route::flow_hash(ns, &flow)),
         false => found,
     };
-    let hop = Hop::new(&found, flow.dst.into()).filter(|hop| hop.device.key != vrf.key);
+    let hop = Hop::new(ns, &found, flow.dst.into(), guard).filter(|hop| hop.device.key != vrf.key);
     match hop {
         Some(hop) if uncover(cx, &mut packet, ETH_P_IP, hop.device) => {
             ipv4::output::send(cx, vrf, ns, &hop, packet);

@@ -8,9 +8,10 @@ use std::net::IpAddr;
 use weir_inet::sockets::Report;
 use weir_netlink::errno;
 use weir_packet::header::icmp::{
-    ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED, ICMP_PARAMETERPROB, ICMP_TIME_EXCEEDED,
+    ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED, ICMP_PARAMETERPROB, ICMP_REDIRECT, ICMP_TIME_EXCEEDED,
     ICMPV6_DEST_UNREACH, ICMPV6_PARAMPROB, ICMPV6_PKT_TOOBIG,
 };
+use weir_packet::header::ndisc::NDISC_REDIRECT;
 
 use crate::Message;
 use crate::abi::{MSG_ERRQUEUE, SOL_IP, SOL_IPV6, ip, ipv6, origin, pmtudisc};
@@ -27,9 +28,8 @@ const QUEUE: usize = 212_992;
 const OVERHEAD: usize = 768;
 /// `ICMPV6_TIME_EXCEED`
 const ICMPV6_TIME_EXCEED: u8 = 3;
-/// `ICMP_SOURCE_QUENCH` and `ICMP_REDIRECT`
+/// `ICMP_SOURCE_QUENCH`
 const ICMP_SOURCE_QUENCH: u8 = 4;
-const ICMP_REDIRECT: u8 = 5;
 
 /// A message of the error queue (`struct sock_exterr_skb`).
 #[derive(Debug, Clone)]
@@ -112,6 +112,7 @@ pub fn meaning(report: &Report<'_>) -> Option<Meaning> {
             }),
             ICMPV6_PARAMPROB => plain((errno::EPROTO, true)),
             ICMPV6_TIME_EXCEED => plain((errno::EHOSTUNREACH, false)),
+            NDISC_REDIRECT => None,
             _ => plain((errno::EPROTO, false)),
         };
     }

@@ -46,6 +46,8 @@ use weir_core::layers::Module;
 use weir_inet::sockets::{self, Arrived, Hooks, Report};
 use weir_netlink::errno;
 use weir_packet::Packet;
+use weir_packet::header::icmp::ICMP_REDIRECT;
+use weir_packet::header::ndisc::NDISC_REDIRECT;
 
 pub use listed::listed;
 pub use socket::Socket;
@@ -84,7 +86,15 @@ fn segment(cx: &mut Cx<'_>, arrived: &Arrived<'_>, packet: Packet) -> Option<Pac
 
 /// Passes an ICMP error to raw sockets and to the sockets of its protocol (`icmp_socket_deliver`).
 fn error(cx: &mut Cx<'_>, report: &Report<'_>) -> bool {
-    raw::report(cx, report);
+    let raw = raw::report(cx, report);
+    let redirect = if report.ipv6 {
+        NDISC_REDIRECT
+    } else {
+        ICMP_REDIRECT
+    };
+    if raw && report.ty == redirect {
+        return true;
+    }
     match i32::from(report.protocol) {
         abi::IPPROTO_UDP => udp::report(cx, report),
         abi::IPPROTO_TCP => tcp::report(cx, report),

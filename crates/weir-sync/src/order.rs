@@ -118,6 +118,7 @@ classes! {
         BridgeTimer = "the aging timer of a bridge",
         BridgeSnoop = "the groups that a bridge snoops",
         BridgeStp = "the spanning tree variables of a bridge",
+        ExceptionTimer = "the timer of the exceptions of a namespace's routes",
         NexthopTimer = "the timer of the resilient groups of a namespace",
         BondTimer = "the timer of a bond's monitor",
         Lacp = "the aggregators of a bond",

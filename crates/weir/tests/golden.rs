@@ -126,6 +126,8 @@ scripts! {
     ports = "ports",
     ra = "ra",
     ra_conf = "ra-conf",
+    redirect = "redirect",
+    redirect6 = "redirect6",
     refused = "refused",
     route = "route",
     route6 = "route6",

@@ -13,16 +13,18 @@
 //! walk continues with the next rule.
 //!
 //! Not implemented: router reachability in IPv6 route selection (`RT6_LOOKUP_F_REACHABLE`) and its
-//! round robin; neighbour state in multipath (`fib_multipath_use_neigh`); route caches and
-//! exceptions.
+//! round robin; neighbour state in multipath (`fib_multipath_use_neigh`). Exceptions of the
+//! route found are looked up afterwards ([`super::exception`]).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_netlink::{errno, rta};
 use weir_sync::rcu::Guard;
 
+use super::lpm::Key;
 use super::object::State;
-use super::route::{Alias, LOOPBACK, Leaf, NextHop, RouteInfo, error_of, shares, siblings};
+use super::route::{Alias, LOOPBACK, Leaf, NextHop, RouteInfo, error_of, flag, shares, siblings};
 use super::table::Table;
 use super::{Address, Family, RouteDevice};
 
@@ -194,6 +196,60 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
                 Some(Err(errno)) => return Err(Miss { errno, dst_len }),
                 None => limit = dst_len.checked_sub(1).ok_or(NONE)?,
             }
+        }
+    }
+}
+
+impl<D: RouteDevice> Family<u128, D> {
+    /// Finds the route of `flow` whose hop has the gateway that sent a redirect, through the flow's outgoing device
+    /// (`__ip6_route_redirect`, `ip6_redirect_nh_match`). The gateway of an exception counts, too.
+    pub fn redirected<'g>(
+        &'g self,
+        flow: &Flow<u128>,
+        gateway: IpAddr,
+        guard: &'g Guard,
+    ) -> Option<Found<'g, u128, D>> {
+        let first = self.lookup(flow, LookupFlags::default(), guard).ok()?;
+        let table = self.table(first.table, guard)?;
+        let mut limit = 128;
+        loop {
+            let (dst_len, leaf) = table.lpm.longest(flow.dst, limit, guard)?;
+            for alias in leaf.iter() {
+                let info = &alias.info;
+                if info
+                    .spec
+                    .expires
+                    .is_some_and(|expires| flow.now > expires.get())
+                {
+                    continue;
+                }
+                if info.spec.reject {
+                    return None;
+                }
+                let fits = |hop: &&NextHop<D>| {
+                    hop.flags() & flag::DEAD == 0
+                        && hop.gateway.is_some()
+                        && hop.oif == flow.oif
+                        && (hop.gateway == Some(gateway)
+                            || self
+                                .exceptions
+                                .of(flow.dst, info, hop, guard)
+                                .is_some_and(|one| one.gateway == Some(gateway)))
+                };
+                if let Some(hop) = info.paths(guard).iter().find(fits) {
+                    return Some(Found {
+                        table: table.id,
+                        dst: flow.dst.masked(dst_len),
+                        dst_len,
+                        tos: alias.tos,
+                        info,
+                        hop,
+                        leaf,
+                        guard,
+                    });
+                }
+            }
+            limit = dst_len.checked_sub(1)?;
         }
     }
 }

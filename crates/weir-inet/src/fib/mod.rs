@@ -14,6 +14,7 @@
 //! | [`lookup`] | route lookup for a packet's flow |
 //! | [`hop`] | a next hop |
 //! | [`encap`] | the encapsulation of packets that take a hop |
+//! | [`exception`] | the gateways of single destinations, which redirects give |
 //! | [`mpls`] | routes of MPLS labels |
 //! | [`object`] | a nexthop object as routes see it |
 //! | [`nexthop`] | the nexthop objects of a namespace |
@@ -31,6 +32,7 @@
 
 pub mod address;
 pub mod encap;
+pub mod exception;
 mod filter;
 pub mod hop;
 pub mod host;
@@ -209,6 +211,8 @@ pub struct Family<K: Address, D: RouteDevice> {
     making: Mutex<u32, order::Routes>,
     infos: Infos<D>,
     rules: Rules<K>,
+    /// The gateways of single destinations.
+    pub exceptions: exception::Exceptions<K, D>,
     /// The change counter of the routes, for `NLM_F_DUMP_INTR`.
     generation: AtomicU32,
     domain: Domain,
@@ -262,6 +266,7 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
             making: Mutex::new(0),
             infos: Infos::default(),
             rules: Rules::new(domain),
+            exceptions: exception::Exceptions::new(domain),
             generation: AtomicU32::new(0),
             domain: domain.clone(),
         }

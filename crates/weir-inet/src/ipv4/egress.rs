@@ -183,7 +183,7 @@ pub fn find<'g>(ns: &'g Namespace, wish: &Wish, guard: &'g Guard) -> Result<Way<
     if bound == 0 && found.is_multipath() {
         found = found.select(route::flow_hash(ns, &flow));
     }
-    let hop = Hop::new(&found, wish.dst).ok_or(errno::ENETUNREACH)?;
+    let hop = Hop::new(ns, &found, wish.dst, guard).ok_or(errno::ENETUNREACH)?;
     let chosen = || route::preferred_source(ns, &found, guard);
     let src = wish.src.or_else(chosen).unwrap_or(Ipv4Addr::UNSPECIFIED);
     let mut way = straight(ns, &wish, hop.device, src, Some(hop), guard)?;

@@ -7,7 +7,7 @@
 //! limited per destination (`icmp_ratelimit`) and, except for "fragmentation needed", per namespace
 //! ([`crate::icmp_limit`]).
 //!
-//! Not implemented: IP options in replies, RFC 8335 probes, address masks, received redirects, path
+//! Not implemented: IP options in replies, RFC 8335 probes, address masks, path
 //! MTU learned from "fragmentation needed". Errors and echo replies go to the sockets of programs
 //! ([`crate::sockets`]).
 
@@ -17,7 +17,8 @@ use std::sync::Arc;
 use weir_netlink::{ifla::iff, rta};
 use weir_packet::header::icmp::{
     ICMP_DEST_UNREACH, ICMP_ECHO, ICMP_ECHOREPLY, ICMP_EXC_FRAGTIME, ICMP_FRAG_NEEDED,
-    ICMP_PARAMETERPROB, ICMP_TIME_EXCEEDED, ICMP_TIMESTAMP, ICMP_TIMESTAMPREPLY, icmp, is_error_v4,
+    ICMP_PARAMETERPROB, ICMP_REDIRECT, ICMP_TIME_EXCEEDED, ICMP_TIMESTAMP, ICMP_TIMESTAMPREPLY,
+    icmp, is_error_v4,
 };
 use weir_packet::header::ipv4::{IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_UDPLITE};
 use weir_packet::header::{Icmp, Ipv4, Udp};
@@ -234,31 +235,58 @@ pub fn receive(
                 (hooks.echo_reply)(cx, &arrived, &packet);
             }
         }
-        _ if is_error_v4(ty) && !is_taken(cx, device, ns, &packet, message) => {
-            counters.icmp.add(mib::Icmp::InErrors, 1);
-        }
-        // Errors that were taken, and other replies, for which nobody waits.
+        _ if is_error_v4(ty) => match judge(cx, device, ns, &packet, message) {
+            Taken::Never => counters.icmp.add(mib::Icmp::InErrors, 1),
+            taken if ty == ICMP_REDIRECT => redirected(cx, device, &packet, message, taken),
+            _ => {}
+        },
+        // Other replies, for which nobody waits.
         _ => {}
     }
     cx.consume(packet);
 }
 
-/// Returns whether a received error is valid and has a recipient (`icmp_unreach`, `icmp_socket_deliver`). Errors about TCP
+/// Who has taken a received error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// Nobody: it is invalid or has no recipient.
+    Never,
+    /// No socket.
+    Quietly,
+    /// A socket.
+    Told,
+}
+
+/// Passes a redirect on. One about an echo reply of the kernel needs no socket (`icmp_err`).
+fn redirected(cx: &Cx<'_>, device: &Arc<Device>, packet: &Packet, message: &[u8], taken: Taken) {
+    let quoted = message.get(Icmp::LEN..).unwrap_or_default();
+    let (Some(outer), Some(inner)) = (Ipv4::new(packet.data()), Ipv4::new(quoted)) else {
+        return;
+    };
+    let ty = quoted.get(inner.header_len()).copied();
+    let reply = inner.protocol() == IPPROTO_ICMP && ty == Some(ICMP_ECHOREPLY);
+    if reply || taken == Taken::Told {
+        let oif = device.l3_master_index(cx.guard);
+        super::redirected::received(cx, device, outer.src().into(), message, oif);
+    }
+}
+
+/// Judges whether a received error is valid and has a recipient (`icmp_unreach`, `icmp_socket_deliver`). Errors about TCP
 /// and UDP have none without a socket, except those about a tunnel's datagrams. Tells sockets.
-fn is_taken(
+fn judge(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
     ns: &Namespace,
     packet: &Packet,
     message: &[u8],
-) -> bool {
+) -> Taken {
     let quoted = message.get(Icmp::LEN..).unwrap_or_default();
     let (Some(head), Some(ip)) = (Icmp::new(message), Ipv4::new(quoted)) else {
-        return false;
+        return Taken::Never;
     };
     let len = ip.header_len();
     if len < Ipv4::LEN {
-        return false;
+        return Taken::Never;
     }
     let ignored = match (head.icmp_type(), head.code()) {
         (ICMP_DEST_UNREACH, code) => code > HIGHEST_CODE,
@@ -266,10 +294,10 @@ fn is_taken(
         _ => false,
     };
     if ignored {
-        return true;
+        return Taken::Quietly;
     }
     let Some(upper) = quoted.get(len..).filter(|upper| upper.len() >= 8) else {
-        return false;
+        return Taken::Never;
     };
     let told = sockets(ns).hooks(interest::ANY).is_some_and(|hooks| {
         let Some(outer) = Ipv4::new(packet.data()) else {
@@ -296,8 +324,8 @@ fn is_taken(
         };
         (hooks.error)(cx, &report)
     });
-    match ip.protocol() {
-        _ if told => true,
+    let quiet = match ip.protocol() {
+        _ if told => return Taken::Told,
         IPPROTO_UDP => Udp::new(upper).is_some_and(|udp| {
             let port = Port {
                 ipv6: false,
@@ -307,6 +335,10 @@ fn is_taken(
         }),
         IPPROTO_TCP | IPPROTO_UDPLITE | IPPROTO_RAW => false,
         _ => true,
+    };
+    match quiet {
+        true => Taken::Quietly,
+        false => Taken::Never,
     }
 }
 

@@ -30,6 +30,7 @@ pub mod output;
 pub mod peer;
 pub mod reassembly;
 mod redirect;
+mod redirected;
 pub mod route;
 pub mod select;
 mod straight;

@@ -5,8 +5,7 @@
 //! Where 6.1 says `NOT_SPECIFIED`, the drop reasons are those of newer kernels. A blackhole route,
 //! a prohibit route and a missing route all count as `IP_INNOROUTES`.
 //!
-//! Not implemented: source routes, redirects (neither sent nor honoured), multicast forwarding,
-//! route caches and exceptions, `fib_multipath_use_neigh`.
+//! Not implemented: source routes, multicast forwarding, `fib_multipath_use_neigh`.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -54,9 +53,20 @@ pub struct Hop<'g> {
 type Route<'g> = Found<'g, u32, Arc<Device>>;
 
 impl<'g> Hop<'g> {
-    /// Creates the hop of a route to `dst`. Returns `None` if the route's device is gone.
+    /// Creates the hop of a route to `dst`, which may be an exception of the route. Returns `None` if the route's
+    /// device is gone.
     #[inline]
-    pub fn new(found: &Route<'g>, dst: Ipv4Addr) -> Option<Self> {
+    pub fn new(ns: &Namespace, found: &Route<'g>, dst: Ipv4Addr, guard: &Guard) -> Option<Self> {
+        let mut hop = Self::of(found, dst)?;
+        let exception = ns.fib().v4.exceptions.find(dst.into(), found, guard);
+        if let Some(gateway) = exception.and_then(|one| one.gateway) {
+            (hop.next_hop, hop.via) = (gateway, None);
+        }
+        Some(hop)
+    }
+
+    #[inline]
+    fn of(found: &Route<'g>, dst: Ipv4Addr) -> Option<Self> {
         let device = found.hop.device.as_ref()?;
         let mtu = match found.info.mtu() {
             0 => device.mtu().min(0xffff),
@@ -185,11 +195,12 @@ impl<'g> Input<'g> {
         }
     }
 
-    /// Returns the local table if packets may be forwarded by their route alone: no rule and no
-    /// check of their source is to be applied. A packet that goes back to its device needs more.
+    /// Returns the local table if packets may be forwarded by their route alone: no rule, no exception and
+    /// no check of their source is to be applied. A packet that goes back to its device needs more.
     #[inline]
     pub(super) fn straight(&self) -> Option<Option<&'g Table<u32, Arc<Device>>>> {
-        if self.loopback || !self.forwards || self.rp_filter != 0 || self.custom_rules {
+        let special = self.custom_rules || self.ns.fib().v4.exceptions.any();
+        if self.loopback || !self.forwards || self.rp_filter != 0 || special {
             return None;
         }
         let table = self.ns.fib().v4.table(rta::table::LOCAL, self.guard);
@@ -314,7 +325,7 @@ impl<'g> Input<'g> {
         } else {
             found
         };
-        let Some(hop) = Hop::new(&found, dst) else {
+        let Some(hop) = Hop::new(self.ns, &found, dst, self.guard) else {
             return Verdict::Drop(DropReason::IP_INNOROUTES);
         };
         match self.check_source(key, dst, found.hop.oif) {
@@ -590,7 +601,7 @@ pub fn output_by<'g>(
     } else {
         found
     };
-    let hop = Hop::new(&found, wanted.dst).ok_or(errno::ENETUNREACH)?;
+    let hop = Hop::new(ns, &found, wanted.dst, guard).ok_or(errno::ENETUNREACH)?;
     let src = match wanted.src {
         Some(src) => src,
         None => preferred_source(ns, &found, guard).unwrap_or(Ipv4Addr::UNSPECIFIED),

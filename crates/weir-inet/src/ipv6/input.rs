@@ -388,7 +388,8 @@ fn route<'g>(
     let Some(out) = found.hop.device.as_ref() else {
         return Way::Refused(errno::ENETUNREACH);
     };
-    let (next_hop, gateway) = match found.hop.gateway {
+    let exception = ns.fib().v6.exceptions.find(flow.dst, &found, guard);
+    let (next_hop, gateway) = match exception.map_or(found.hop.gateway, |one| one.gateway) {
         Some(IpAddr::V6(gateway)) => (gateway, true),
         _ => (dst, false),
     };

@@ -16,6 +16,7 @@ pub mod nd;
 pub mod output;
 mod ra;
 pub mod reassembly;
+mod redirected;
 pub mod select;
 pub mod solicit;
 

@@ -30,8 +30,8 @@ use weir_packet::packet::Flags;
 use weir_packet::{Batch, DropReason, Packet, PacketType};
 
 use super::forward::Hop;
-use super::output;
 use super::select::{link_local_of, own_kind, select_address};
+use super::{output, redirected};
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::drops::Place;
@@ -242,7 +242,7 @@ fn judge(
         NDISC_NEIGHBOUR_ADVERTISEMENT => advertised(cx, device, ends, message),
         NDISC_ROUTER_SOLICITATION => router_solicited(cx, device, ends, message),
         NDISC_ROUTER_ADVERTISEMENT => super::ra::received(cx, device, ends.src, message),
-        // Redirects.
+        NDISC_REDIRECT => better_hop(cx, device, &header, message),
         _ => Ok(()),
     }
 }
@@ -481,6 +481,21 @@ fn router_solicited(
             learned_elsewhere: None,
         },
     );
+    Ok(())
+}
+
+/// Handles a redirect (`ndisc_redirect_rcv`).
+fn better_hop(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    header: &Ipv6<'_>,
+    message: &[u8],
+) -> Result<(), DropReason> {
+    if let Some(accepted) = redirected::judge(cx, device, header, message)?
+        && update(cx, device, accepted.target, true, accepted.neighbour)
+    {
+        accepted.take(cx, device);
+    }
     Ok(())
 }
 

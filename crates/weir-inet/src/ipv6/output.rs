@@ -2,7 +2,7 @@
 //! Locally generated packets: route, source address, hop limit, fragments
 //! (`ip6_route_output_flags`, `ip6_dst_hoplimit`, `ip6_finish_output`, `ip6_fragment`).
 //!
-//! Not implemented: path MTUs learned from "packet too big" (route exceptions), and extension
+//! Not implemented: path MTUs learned from "packet too big", and extension
 //! headers in front of a fragment header, which nothing here creates.
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -128,7 +128,8 @@ pub fn route_by<'g>(
     } else {
         named
     };
-    let next_hop = match found.hop.gateway {
+    let exception = ns.fib().v6.exceptions.find(dst.into(), &found, guard);
+    let next_hop = match exception.map_or(found.hop.gateway, |one| one.gateway) {
         Some(IpAddr::V6(gateway)) => gateway,
         _ => dst,
     };

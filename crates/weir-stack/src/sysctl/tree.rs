@@ -20,6 +20,7 @@ use weir_sync::order::{self, MutexGuard};
 use super::{Conf, Core, HasIp, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot, Target, WithSettings};
 use super::{fragments, mpls, netfilter, ports};
 use crate::device::Device;
+use crate::fib::host::WithRoutes;
 use crate::ipv6::WithIpv6;
 use crate::link::vrf;
 use crate::namespace::Namespace;
@@ -123,8 +124,7 @@ const RANGES: &[(&str, i32, i32)] = &[
     ("ipv6/auto_flowlabels", 0, 3),
 ];
 
-/// Files that flush the route cache when written (`ip route flush cache`). Every packet is routed
-/// by a lookup, so there is nothing to flush.
+/// Files that forget the exceptions of routes when written (`ip route flush cache`).
 const FLUSH: [&str; 2] = ["ipv4/route/flush", "ipv6/route/flush"];
 
 /// The values that all namespaces of a stack share. Linux has them in the initial namespace only.
@@ -488,10 +488,24 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
     Ok(value + "\n")
 }
 
+/// Forgets the exceptions of a family's routes (`ipv4_sysctl_rtcache_flush`, `ipv6_sysctl_rtcache_flush`). Those of IPv6
+/// that may have been idle for a number of ticks are forgotten, with 0 none.
+fn flush(ns: &Namespace, path: &str, value: &[u8]) -> Result<(), i32> {
+    if path == FLUSH[0] {
+        ns.fib().v4.remove_exceptions(|_| true);
+        return Ok(());
+    }
+    let text = std::str::from_utf8(value).map_err(|_| errno::EINVAL)?;
+    let text = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\0');
+    let ticks: i32 = text.parse().map_err(|_| errno::EINVAL)?;
+    ns.fib().v6.remove_exceptions(|_| ticks > 0);
+    Ok(())
+}
+
 /// Writes a value as `write(2)` to the file would. The error is an errno.
 pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<(), i32> {
     if FLUSH.contains(&path) {
-        return Ok(());
+        return flush(ns, path, value);
     }
     let place = place(ns, path).ok_or(errno::ENOENT)?;
     if path.contains("available") {

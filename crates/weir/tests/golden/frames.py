@@ -12,6 +12,10 @@ frames.py mld DEV DST HEX     sends an MLD message from fe80::1 to a group
 frames.py udp DEV SRC DST     sends a UDP datagram to a router
 frames.py arp DEV OP SHA SPA THA TPA [TO]  sends an ARP packet; TO is the frame's destination
 frames.py ns DEV SRC DST TARGET  sends a neighbour solicitation
+frames.py redirect DEV FROM TO GATEWAY DST [KEY=VALUE...]  sends an ICMP redirect about an echo reply from TO to DST;
+                              keys: code, proto (of the quoted packet), udp=1 (quotes a socket of this program)
+frames.py redirect6 DEV FROM TO TARGET DST [KEY=VALUE...]  sends an IPv6 redirect; keys: mac, limit, header=0 (quotes
+                              nothing), proto, udp=1
 frames.py hear GROUP...       prints the messages of netlink groups as hexadecimal, but not their device, until it is killed
 """
 import os, socket, struct, subprocess, sys
@@ -62,6 +66,50 @@ def udp(src, dst):
 def arp(op, sha, spa, tha, tpa, to="ffffffffffff"):
     head = bytes.fromhex(to + sha + "0806") + struct.pack("!HHBBH", 1, 0x800, 6, 4, int(op))
     return head + bytes.fromhex(sha) + socket.inet_aton(spa) + bytes.fromhex(tha) + socket.inet_aton(tpa)
+
+
+def bound(family, dst):
+    """Returns a socket of a program that talks to DST, and its port."""
+    program = socket.socket(family, socket.SOCK_DGRAM)
+    program.connect((dst, 9))
+    return program, program.getsockname()[1]
+
+
+def upper(family, dst, keys):
+    """Returns the protocol and the first bytes of the packet that a redirect quotes, and what must stay open."""
+    if "udp" in keys:
+        program, port = bound(family, dst)
+        return 17, struct.pack("!HHHH", port, 9, 12, 0) + b"weir", program
+    if family == socket.AF_INET6:
+        return int(keys.get("proto", 58)), struct.pack("!BBHHH", 129, 0, 0, 1, 1), None
+    return int(keys.get("proto", 1)), struct.pack("!BBHHH", 0, 0, 0xfffd, 1, 1), None
+
+
+def redirect(device, source, to, gateway, dst, *arguments):
+    keys = dict(argument.split("=", 1) for argument in arguments)
+    protocol, data, program = upper(socket.AF_INET, dst, keys)
+    inner = bytearray(struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(data), 7, 0, 64, protocol, 0))
+    inner += socket.inet_aton(to) + socket.inet_aton(dst)
+    inner[10:12] = struct.pack("!H", check(bytes(inner), b"", b"", 0))
+    message = bytearray(struct.pack("!BBH", 5, int(keys.get("code", 1)), 0) + socket.inet_aton(gateway) + inner + data)
+    message[2:4] = struct.pack("!H", check(bytes(message), b"", b"", 0))
+    header = bytearray(struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(message), 8, 0, 64, 1, 0))
+    header += socket.inet_aton(source) + socket.inet_aton(to)
+    header[10:12] = struct.pack("!H", check(bytes(header), b"", b"", 0))
+    send(device, [bytes.fromhex("0200000000100200000000090800") + bytes(header) + bytes(message)])
+
+
+def redirect6(device, source, to, target, dst, *arguments):
+    keys = dict(argument.split("=", 1) for argument in arguments)
+    protocol, data, program = upper(socket.AF_INET6, dst, keys)
+    message = struct.pack("!BBHI", 137, 0, 0, 0) + six(target) + six(dst)
+    if "mac" in keys:
+        message += b"\2\1" + bytes.fromhex(keys["mac"])
+    if keys.get("header") != "0":
+        inner = struct.pack("!IHBB", 0x60000000, len(data), protocol, 64) + six(to) + six(dst) + data
+        inner += b"\0" * (-len(inner) % 8)
+        message += struct.pack("!BBHI", 4, len(inner) // 8 + 1, 0, 0) + inner
+    send(device, [icmpv6(message, source, to, bytes.fromhex("020000000009"), int(keys.get("limit", 255)))])
 
 
 def advertisement(arguments):
@@ -139,6 +187,10 @@ elif sys.argv[1] == "mld":
     alert = bytes.fromhex("3a00050200000100")
     message = bytes.fromhex(sys.argv[4])
     send(sys.argv[2], [icmpv6(message, "fe80::1", sys.argv[3], bytes.fromhex("020000000001"), 1, alert)])
+elif sys.argv[1] == "redirect":
+    redirect(*sys.argv[2:])
+elif sys.argv[1] == "redirect6":
+    redirect6(*sys.argv[2:])
 elif sys.argv[1] == "udp":
     send(sys.argv[2], [udp(*sys.argv[3:])])
 elif sys.argv[1] == "arp":

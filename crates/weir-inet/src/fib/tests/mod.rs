@@ -2,6 +2,7 @@
 //! Compares tables and rules with Linux's results for the same commands. Each expectation names its
 //! command; the texts are those of `ip`.
 
+mod exception;
 mod filter;
 mod v6;
 

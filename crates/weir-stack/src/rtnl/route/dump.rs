@@ -10,7 +10,9 @@ use weir_netlink::{Error, RtMsg, Writer, af, errno, rtm};
 use super::fill;
 use super::filter::{Filter, strict_filter};
 use crate::device::Device;
+use crate::fib::exception::Exception;
 use crate::fib::host::WithRoutes;
+use crate::fib::route::RouteInfo;
 use crate::fib::table::{Cursor, Table};
 use crate::fib::{Address, Family};
 use crate::rtnl::{Ctl, Dump, DumpCtl};
@@ -50,12 +52,17 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
         v4: Tables::default(),
         v6: Tables::default(),
         labels: None,
+        cached: VecDeque::new(),
         filter,
         filtered: ctl.strict && (filter.is_set() || family == af::INET6),
     };
-    // There are no cached routes, none created by router advertisements, and no multicast routes, as in Linux
-    // without a daemon (`ipmr_rtm_dumproute`).
-    if multicast || filter.flags & (rtm::f::CLONED | rtm::f::PREFIX) != 0 {
+    // There are no routes created by router advertisements alone, and no multicast routes, as in Linux without a
+    // daemon (`ipmr_rtm_dumproute`).
+    if multicast || filter.flags & rtm::f::PREFIX != 0 {
+        return Ok(dump);
+    }
+    if filter.flags & rtm::f::CLONED != 0 {
+        dump.cached(ctl, family);
         return Ok(dump);
     }
     if family == af::INET || family == af::UNSPEC {
@@ -152,13 +159,70 @@ struct RouteDump {
     v6: Tables<u128>,
     /// Those of labels follow.
     labels: Option<Box<dyn Dump>>,
+    /// Exceptions, if they are asked for (`ip route show cache`).
+    cached: VecDeque<Cached>,
     filter: Filter,
     filtered: bool,
 }
 
+/// An exception to be dumped.
+enum Cached {
+    V4(Arc<Exception<u32, Arc<Device>>>),
+    V6(Arc<Exception<u128, Arc<Device>>>),
+}
+
 impl RouteDump {
+    /// Collects the exceptions of a family, or of both.
+    fn cached(&mut self, ctl: &Ctl<'_>, family: u8) {
+        let (fib, all, asked) = (ctl.ns.fib(), family == af::UNSPEC, self.filter);
+        let fits = |table: u32, oif: u32, info: Option<Arc<RouteInfo<_>>>| {
+            let spec = info.as_ref().map(|info| &info.spec);
+            (asked.table == 0 || asked.table == table)
+                && (asked.oif == 0 || asked.oif == oif)
+                && (asked.kind == 0 || spec.is_some_and(|spec| spec.kind == asked.kind))
+                && (asked.protocol == 0 || spec.is_some_and(|spec| spec.protocol == asked.protocol))
+        };
+        if all || family == af::INET {
+            let list = fib.v4.exceptions.all(ctl.guard).into_iter();
+            let shown = list.filter(|one| one.is_used() && fits(one.table, one.oif(), one.route()));
+            self.cached.extend(shown.map(Cached::V4));
+        }
+        if all || family == af::INET6 {
+            let list = fib.v6.exceptions.all(ctl.guard).into_iter();
+            let shown = list.filter(|one| fits(one.table, one.oif(), one.route()));
+            self.cached.extend(shown.map(Cached::V6));
+        }
+    }
+
+    /// Writes up to `most` exceptions. Returns `false` if the datagram is full.
+    fn fill_cached(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer, most: usize) -> bool {
+        let look = fill::Look::new(ctl.stack, ctl.ns, ctl.guard);
+        let mut room = most;
+        while let Some(cached) = self.cached.front() {
+            let written = room > 0
+                && match cached {
+                    Cached::V4(one) => one.route().is_none_or(|info| {
+                        ctl.message(out, rtm::NEWROUTE, |out| {
+                            fill::exception4(out, one, &info, look);
+                        })
+                    }),
+                    Cached::V6(one) => one.route().is_none_or(|info| {
+                        ctl.message(out, rtm::NEWROUTE, |out| fill::exception6(out, one, &info))
+                    }),
+                };
+            if !written {
+                return false;
+            }
+            room -= 1;
+            self.cached.pop_front();
+        }
+        true
+    }
+
     fn some(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer, most: usize) -> bool {
-        self.v4.fill(ctl, out, &self.filter, most) && self.v6.fill(ctl, out, &self.filter, most)
+        self.fill_cached(ctl, out, most)
+            && self.v4.fill(ctl, out, &self.filter, most)
+            && self.v6.fill(ctl, out, &self.filter, most)
     }
 }
 

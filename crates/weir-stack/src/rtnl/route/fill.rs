@@ -6,17 +6,35 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_netlink::rta::{self, ax, encap as kinds, encap_ip};
-use weir_netlink::{Fixed, RtMsg, RtNextHop, RtaCacheInfo, Writer, af};
+use weir_netlink::{Fixed, RtMsg, RtNextHop, RtaCacheInfo, Writer, af, rtm};
 use weir_packet::tunnel::Ends;
 use weir_sync::rcu::Guard;
 
 use crate::clock::{SECOND, USER_HZ};
+use crate::device::Device;
 use crate::fib::encap::Encap;
+use crate::fib::exception::Exception;
 use crate::fib::object::State;
 use crate::fib::route::{Metrics, NextHop, Route, RouteInfo, flag};
 use crate::fib::{Address, RouteDevice};
 use crate::namespace::Namespace;
 use crate::stack::Stack;
+
+/// `RTCF_*`: the properties of a route, in the upper half of the answer's flags.
+pub mod rtcf {
+    /// `RTCF_NOTIFY`
+    pub const NOTIFY: u32 = 0x0001_0000;
+    /// `RTCF_REDIRECTED`
+    pub const REDIRECTED: u32 = 0x0004_0000;
+    /// `RTCF_DOREDIRECT`
+    pub const DOREDIRECT: u32 = 0x0100_0000;
+    /// `RTCF_BROADCAST`
+    pub const BROADCAST: u32 = 0x1000_0000;
+    /// `RTCF_MULTICAST`
+    pub const MULTICAST: u32 = 0x2000_0000;
+    /// `RTCF_LOCAL`
+    pub const LOCAL: u32 = 0x8000_0000;
+}
 
 /// Returns the table number as it appears in the one-byte header field.
 pub fn table_byte(table: u32) -> u8 {
@@ -191,8 +209,69 @@ fn route6<K: Address, D: RouteDevice>(
     tail6(out, expires, 0, info.spec.pref);
 }
 
+/// Writes an exception of an IPv4 route (`fib_dump_info_fnhe`, `rt_fill_info`).
+pub fn exception4(
+    out: &mut Writer,
+    exception: &Exception<u32, Arc<Device>>,
+    info: &RouteInfo<Arc<Device>>,
+    look: Look<'_>,
+) {
+    out.fixed(&RtMsg {
+        family: af::INET,
+        dst_len: 32,
+        table: table_byte(exception.table),
+        ty: info.spec.kind,
+        flags: rtcf::REDIRECTED | rtm::f::CLONED,
+        ..RtMsg::default()
+    });
+    out.put_u32(rta::TABLE, exception.table);
+    out.put_ip(rta::DST, exception.dst.ip());
+    out.put_u32(rta::OIF, exception.oif());
+    if let Some(gateway) = exception.gateway {
+        put_gateway(out, gateway, false);
+    }
+    metrics(out, info.spec.metrics.as_deref());
+    let expires = exception.expires;
+    let cache = RtaCacheInfo {
+        expires: expires.map_or(0, |expires| ticks(expires, look.now)),
+        ..RtaCacheInfo::default()
+    };
+    out.put_fixed(rta::CACHEINFO, &cache);
+}
+
+/// Writes an exception of an IPv6 route (`rt6_nh_dump_exceptions`, `rt6_fill_node`).
+pub fn exception6(
+    out: &mut Writer,
+    exception: &Exception<u128, Arc<Device>>,
+    info: &RouteInfo<Arc<Device>>,
+) {
+    let spec = &info.spec;
+    out.fixed(&RtMsg {
+        family: af::INET6,
+        dst_len: 128,
+        table: table_byte(exception.table),
+        protocol: spec.protocol,
+        scope: spec.scope,
+        ty: spec.kind,
+        flags: rtm::f::CLONED,
+        ..RtMsg::default()
+    });
+    out.put_u32(rta::TABLE, exception.table);
+    out.put_ip(rta::DST, exception.dst.ip());
+    if let Some(source) = spec.prefsrc {
+        out.put_ip(rta::PREFSRC, source);
+    }
+    metrics(out, spec.metrics.as_deref());
+    out.put_u32(rta::PRIORITY, spec.priority);
+    if let Some(gateway) = exception.gateway {
+        put_gateway(out, gateway, true);
+    }
+    out.put_u32(rta::OIF, exception.oif());
+    tail6(out, 0, 0, spec.pref);
+}
+
 /// Returns a lifetime in hundredths of a second, negative if it has expired.
-fn ticks(expires: u64, now: u64) -> i32 {
+pub fn ticks(expires: u64, now: u64) -> i32 {
     let left = |later: u64, earlier: u64| {
         i32::try_from((later - earlier) / (SECOND / USER_HZ)).unwrap_or(i32::MAX)
     };

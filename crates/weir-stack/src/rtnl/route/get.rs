@@ -11,7 +11,8 @@ use weir_netlink::rta::{self, rtn, scope};
 use weir_netlink::{Error, RtMsg, RtaCacheInfo, Strictness, Table, af, errno, rtm};
 use weir_sync::rcu::Guard;
 
-use super::{fill, parse};
+use super::fill::{self, rtcf};
+use super::parse;
 use crate::device::Device;
 use crate::fib::host::WithRoutes;
 use crate::fib::lookup::{Flow, Found, HashPolicy, LookupFlags, SourceCheck};
@@ -23,15 +24,6 @@ use crate::rtnl::Ctl;
 use crate::settings::HasIp;
 use crate::settings::WithSettings;
 use crate::sysctl::{Ipv4, Ipv4Conf, Ipv6};
-
-/// `RTCF_*`: the properties of a route, in the upper half of the answer's flags.
-mod rtcf {
-    pub const NOTIFY: u32 = 0x0001_0000;
-    pub const DOREDIRECT: u32 = 0x0100_0000;
-    pub const BROADCAST: u32 = 0x1000_0000;
-    pub const MULTICAST: u32 = 0x2000_0000;
-    pub const LOCAL: u32 = 0x8000_0000;
-}
 
 const LOOPBACK: u32 = 1;
 
@@ -239,6 +231,11 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         Some(uid) => Some(uid),
         None => (query.iif == 0).then_some(0),
     };
+    let exception = way.found.as_ref().and_then(|found| {
+        let exceptions = &ns.fib().v4.exceptions;
+        exceptions.find(asked.dst, found, guard)
+    });
+    let redirected = exception.map_or(0, |_| rtcf::REDIRECTED);
     let notify = match query.header.flags & rtm::f::NOTIFY {
         0 => 0,
         flag => flag | rtcf::NOTIFY,
@@ -252,7 +249,7 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             tos: way.found.map_or(0, |found| found.tos),
             table: fill::table_byte(table),
             ty: way.kind,
-            flags: way.flags | rtm::f::CLONED | notify,
+            flags: way.flags | redirected | rtm::f::CLONED | notify,
             ..RtMsg::default()
         });
         out.put_u32(rta::TABLE, table);
@@ -268,6 +265,7 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             out.put_ip(rta::PREFSRC, way.src.ip());
         }
         let gateway = way.found.and_then(|found| found.hop.gateway);
+        let gateway = exception.map_or(gateway, |one| one.gateway);
         if let Some(gateway) = gateway.filter(|_| way.flags & rtcf::LOCAL == 0) {
             fill::put_gateway(out, gateway, false);
         }
@@ -284,7 +282,15 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         if query.iif != 0 {
             out.put_u32(rta::IIF, query.iif);
         }
-        out.put_fixed(rta::CACHEINFO, &RtaCacheInfo::default());
+        let expires = exception.and_then(|one| one.expires);
+        let expires = expires.map_or(0, |expires| fill::ticks(expires, asked.now));
+        out.put_fixed(
+            rta::CACHEINFO,
+            &RtaCacheInfo {
+                expires,
+                ..RtaCacheInfo::default()
+            },
+        );
     })
 }
 
@@ -621,8 +627,11 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             crate::ipv6::select::select_address(&ns, by.map(|device| &**device), dst, guard)
         }
     };
+    let exception = ns.fib().v6.exceptions.find(flow.dst, &found, guard);
+    let gateway = exception.map_or(found.hop.gateway, |one| one.gateway);
     ctl.reply(rtm::NEWROUTE, 0, |out| {
         out.fixed(&RtMsg {
+            flags: exception.map_or(0, |_| rtm::f::CLONED),
             family: af::INET6,
             dst_len: 128,
             src_len: 128,
@@ -642,7 +651,7 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         }
         fill::metrics(out, spec.metrics.as_deref());
         out.put_u32(rta::PRIORITY, spec.priority);
-        if let Some(gateway) = found.hop.gateway {
+        if let Some(gateway) = gateway {
             fill::put_gateway(out, gateway, true);
         }
         out.put_u32(rta::OIF, oif);

@@ -23,12 +23,12 @@ mod parse;
 
 use std::sync::Arc;
 
-use weir_netlink::{Error, Writer, af, errno, rtm};
+use weir_netlink::{Error, RtMsg, Writer, af, errno, rtm};
 
 use crate::device::Device;
 use crate::fib::host::Host;
 use crate::fib::host::WithRoutes;
-use crate::fib::route::Event;
+use crate::fib::route::{Event, RouteConfig};
 use crate::fib::{Address, Events, RouteDevice};
 use crate::namespace::Namespace;
 use crate::rtnl::{Ctl, Handler};
@@ -168,6 +168,10 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         }
         Some(af::INET6) => {
             let config = parse::config6(ctl)?;
+            let header = ctl.message.fixed::<RtMsg>()?;
+            if header.flags & rtm::f::CLONED != 0 {
+                return uncache(&ns, &config);
+            }
             let mut events = Vec::new();
             let done = ns.fib().v6.delete(&config, &mut events);
             notify(ctl, &events);
@@ -175,5 +179,21 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         }
         Some(af::MPLS) => mpls::delete(ctl),
         _ => Err(Error::new(errno::EOPNOTSUPP)),
+    }
+}
+
+/// Deletes exceptions of IPv6 routes (`ip6_del_cached_rt`).
+fn uncache(ns: &Namespace, config: &RouteConfig<u128>) -> Result<(), Error> {
+    let hop = &config.hop;
+    let removed = ns.fib().v6.remove_exceptions(|one| {
+        one.dst == config.dst
+            && config.dst_len == 128
+            && one.table == config.table
+            && (hop.oif == 0 || hop.oif == one.oif())
+            && (hop.gateway.is_none() || hop.gateway == one.gateway)
+    });
+    match removed {
+        0 => Err(Error::new(errno::ESRCH)),
+        _ => Ok(()),
     }
 }
