@@ -144,11 +144,12 @@ pub fn full_fence() {
 /// necessary. Any address is allowed: it cannot fault.
 #[inline(always)]
 pub fn prefetch_to_write<T>(pointer: *const T) {
+    // The intrinsic becomes a prefetch for reading unless the target has a feature that the baseline of x86-64 lacks,
+    // and a line that is read first moves twice. Processors without the instruction take it for a no-op.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch is a hint; it has no effect on memory that a program can observe.
     unsafe {
-        use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_ET0>(pointer.cast());
+        core::arch::asm!("prefetchw [{}]", in(reg) pointer, options(nostack, preserves_flags, readonly));
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = pointer;
