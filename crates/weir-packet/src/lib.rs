@@ -51,7 +51,7 @@ pub mod vnet;
 pub use batch::{Batch, Drain};
 pub use buffers::Buffers;
 pub use conn::{Conn, ConnInfo};
-pub use dissect::{FlowKeys, Used, dissect, dissect_frame, flow_hash};
+pub use dissect::{FlowKeys, Used, dissect, dissect_frame, five_tuple_hash, flow_hash};
 pub use drop_reason::{DropClass, DropReason};
 pub use jhash::jhash2;
 pub use packet::{Flags, LongPackets, Meta, Packet, PacketType, SegmentKind, Segments, VlanTag};

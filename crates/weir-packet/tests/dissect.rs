@@ -10,7 +10,7 @@ use weir_packet::dissect::{ADDR_IPV4, ADDR_IPV6, FIRST_FRAGMENT, IS_FRAGMENT, di
 use weir_packet::header::ethernet::ethernet;
 use weir_packet::header::ipv4::{fill_check, ipv4};
 use weir_packet::header::ipv6::ipv6;
-use weir_packet::{FlowKeys, Used, flow_hash};
+use weir_packet::{FlowKeys, Pool, PoolConfig, Used, VlanTag, dissect, five_tuple_hash, flow_hash};
 
 /// Generates a transport header and its protocol.
 fn transport() -> impl Strategy<Value = (u8, Vec<u8>)> {
@@ -241,6 +241,31 @@ proptest! {
             prop_assert_eq!((stale.src, stale.vlan, stale.cvlan, stale.mpls), (all.src, all.vlan, all.cvlan, all.mpls));
             prop_assert_eq!((stale.arp_op, stale.tcp_flags, stale.num_of_vlans, stale.ppp_proto), (all.arp_op, all.tcp_flags, all.num_of_vlans, all.ppp_proto));
             prop_assert_eq!((stale.spi, stale.l2tpv3_sid, stale.flow_label, stale.mpls_used), (all.spi, all.l2tpv3_sid, all.flow_label, all.mpls_used));
+        }
+    }
+
+    /// The hash of a packet is that of its keys, whether or not it needs them, also where bytes are arbitrary or end
+    /// early.
+    #[test]
+    fn the_hash_of_a_packet_is_that_of_its_keys(
+        f in frame(), bytes in proptest::collection::vec(any::<u8>(), 0..60), at in any::<prop::sample::Index>(),
+        cut in any::<prop::sample::Index>(), tag in any::<Option<u16>>(), seed in any::<u64>(),
+    ) {
+        let pool = Pool::new(PoolConfig { limit: 2 << 20, ..PoolConfig::default() });
+        let mut other = f.clone();
+        let from = at.index(f.len());
+        for (to, b) in other[from..].iter_mut().zip(&bytes) {
+            *to = *b;
+        }
+        let part = f[..14 + cut.index(f.len() - 13)].to_vec();
+        for frame in [f, other, part] {
+            let mut packet = pool.packet(&frame).unwrap();
+            packet.protocol = u16::from_be_bytes([frame[12], frame[13]]);
+            packet.set_network(14);
+            packet.set_vlan(tag.map(|tci| VlanTag { proto: 0x8100, tci }));
+            let mut keys = FlowKeys::EMPTY;
+            dissect(&packet, Used::FIVE_TUPLE, &mut keys);
+            prop_assert_eq!(five_tuple_hash(&packet, seed), flow_hash(&keys, seed));
         }
     }
 

@@ -5,7 +5,8 @@
 //! does not matter. As in Linux, a hash is never 0. The mixing is a folded 64 x 64 bit
 //! multiplication. Seeds come from the stack's seeded generator.
 
-use super::FlowKeys;
+use super::keys::pad4;
+use super::{ADDR_IPV4, FlowKeys};
 
 const K0: u64 = 0x9e37_79b9_7f4a_7c15;
 const K1: u64 = 0xd6e8_feb8_6659_fd93;
@@ -40,6 +41,20 @@ pub fn flow_hash(keys: &FlowKeys, seed: u64) -> u32 {
     let a = end(&keys.src, keys.src_port, seed);
     let b = end(&keys.dst, keys.dst_port, seed);
     let more = u64::from(keys.ip_proto) | u64::from(keys.addr_type) << 8;
+    finish(a.wrapping_add(b), more, seed)
+}
+
+/// Returns [`flow_hash`] for IPv4 addresses.
+#[inline]
+pub(super) fn flow_hash_v4(
+    (src, src_port): ([u8; 4], u16),
+    (dst, dst_port): ([u8; 4], u16),
+    ip_proto: u8,
+    seed: u64,
+) -> u32 {
+    let a = end(&pad4(src), src_port, seed);
+    let b = end(&pad4(dst), dst_port, seed);
+    let more = u64::from(ip_proto) | u64::from(ADDR_IPV4) << 8;
     finish(a.wrapping_add(b), more, seed)
 }
 

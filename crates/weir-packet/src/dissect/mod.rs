@@ -166,6 +166,29 @@ pub fn dissect(packet: &Packet, used: Used, keys: &mut FlowKeys) -> Dissected {
     dissect_network(packet.network(), packet.protocol, packet.vlan(), used, keys)
 }
 
+/// Returns the flow hash of a packet whose network header is set, never 0: [`flow_hash`] of what [`dissect`] finds of
+/// its five-tuple.
+#[inline]
+pub fn five_tuple_hash(packet: &Packet, seed: u64) -> u32 {
+    if packet.protocol == ETH_P_IP
+        && let Some((ip, l4)) = plain_v4(packet.network())
+        && let Some(ports) = Tcp::new(l4)
+    {
+        let src = (ip.src(), ports.src_port());
+        let dst = (ip.dst(), ports.dst_port());
+        return hash::flow_hash_v4(src, dst, ip.protocol(), seed);
+    }
+    hash_of_keys(packet, seed)
+}
+
+/// Does the same for any packet.
+#[inline(never)]
+fn hash_of_keys(packet: &Packet, seed: u64) -> u32 {
+    let mut keys = FlowKeys::EMPTY;
+    dissect(packet, Used::FIVE_TUPLE, &mut keys);
+    flow_hash(&keys, seed)
+}
+
 /// Sets the keys of tunnel metadata (`skb_flow_dissect_tunnel_info`).
 #[cold]
 fn tunnel(tunnel: Option<&Tunnel>, keys: &mut FlowKeys) {
@@ -258,16 +281,19 @@ fn vlan_key(tag: VlanTag, eth_type: u16) -> VlanKey {
     }
 }
 
-/// Dissects the most common packets: IPv4 without options or fragments, with TCP or UDP. Gives the
-/// same result as [`slow_path`], or `None` for other packets.
-#[inline]
-fn fast_path_v4(data: &[u8], used: Used, keys: &mut FlowKeys) -> Option<Dissected> {
+/// Returns the headers of the most common packets: IPv4 without options or fragments, with TCP or UDP.
+#[inline(always)]
+fn plain_v4(data: &[u8]) -> Option<(Ipv4<'_>, &[u8; Tcp::LEN])> {
     let (head, l4) = data.split_first_chunk::<{ Ipv4::LEN }>()?;
     let (ip, l4) = (Ipv4::new(head)?, l4.first_chunk::<{ Tcp::LEN }>()?);
     let plain = ip.version_ihl() & 0x0f == 5 && ip.frag_off() & (IP_MF | IP_OFFSET) == 0;
-    if !plain || !matches!(ip.protocol(), IPPROTO_TCP | IPPROTO_UDP) {
-        return None;
-    }
+    (plain && matches!(ip.protocol(), IPPROTO_TCP | IPPROTO_UDP)).then_some((ip, l4))
+}
+
+/// Dissects the packets of [`plain_v4`]. Gives the same result as [`slow_path`], or `None` for other packets.
+#[inline]
+fn fast_path_v4(data: &[u8], used: Used, keys: &mut FlowKeys) -> Option<Dissected> {
+    let (ip, l4) = plain_v4(data)?;
     if used.has(Used::ADDRS) {
         keys.set_src_v4(ip.src());
         keys.set_dst_v4(ip.dst());

@@ -66,7 +66,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
 use weir_netlink::tca::h;
 use weir_netlink::{Attr, Error, Policy, Strictness, Table, TcMsg, Writer};
-use weir_packet::dissect::{FlowKeys, Used, dissect, flow_hash};
+use weir_packet::dissect::five_tuple_hash;
 use weir_packet::{DropReason, Packet};
 
 pub use self::node::{Gone, Inner, Leaf, Node, Open, Wakes};
@@ -598,9 +598,7 @@ pub fn pkt_len(packet: &Packet) -> u32 {
 #[inline]
 pub fn packet_hash(packet: &mut Packet) -> u32 {
     if packet.hash == 0 {
-        let mut keys = FlowKeys::EMPTY;
-        dissect(packet, Used::FIVE_TUPLE, &mut keys);
-        packet.hash = flow_hash(&keys, 0);
+        packet.hash = five_tuple_hash(packet, 0);
     }
     packet.hash
 }
