@@ -143,8 +143,12 @@ struct Queue<T> {
 
 /// Timers ordered by (time, sequence). They are guarded by one lock that is held for a single map
 /// operation. It is the last in the lock order, so any code may arm or cancel timers.
+///
+/// The time of the first timer is beside them, so that a CPU without a timer to run takes no lock that others take.
 pub struct Timers<T> {
     queue: Mutex<Queue<T>, order::Timers>,
+    /// A time before which no timer is due, or `u64::MAX`. Changes under the lock.
+    first: AtomicU64,
 }
 
 impl<T> Default for Timers<T> {
@@ -156,6 +160,7 @@ impl<T> Default for Timers<T> {
                 packets: 0,
                 awaited: None,
             }),
+            first: AtomicU64::new(u64::MAX),
         }
     }
 }
@@ -182,6 +187,7 @@ impl<T> Timers<T> {
         let id = TimerId { time, seq };
         queue.packets += usize::from(holds == Holds::Packet);
         queue.armed.insert(id, Armed { holds, what });
+        self.tell_first(&queue);
         let wakes = match queue.awaited {
             Some(awaited) => time < awaited,
             None => queue
@@ -213,6 +219,7 @@ impl<T> Timers<T> {
         let mut queue = self.queue();
         let armed = queue.armed.remove(&id)?;
         queue.packets -= usize::from(armed.holds == Holds::Packet);
+        self.tell_first(&queue);
         Some(armed.what)
     }
 
@@ -223,6 +230,9 @@ impl<T> Timers<T> {
 
     /// Takes the next timer that is due at or before `now`.
     pub fn take_due(&self, now: u64) -> Option<(u64, T)> {
+        if now < self.first.load(Ordering::Acquire) {
+            return None;
+        }
         let mut queue = self.queue();
         let id = *queue.armed.keys().next()?;
         if id.time > now {
@@ -230,7 +240,17 @@ impl<T> Timers<T> {
         }
         let armed = queue.armed.remove(&id)?;
         queue.packets -= usize::from(armed.holds == Holds::Packet);
+        self.tell_first(&queue);
         Some((id.time, armed.what))
+    }
+
+    /// Notes the time of the first timer.
+    fn tell_first(&self, queue: &Queue<T>) {
+        let first = queue.armed.keys().next();
+        let first = first.map_or(u64::MAX, |id| id.time);
+        if self.first.load(Ordering::Relaxed) != first {
+            self.first.store(first, Ordering::Release);
+        }
     }
 
     /// Returns whether any armed timer holds a packet.
@@ -268,6 +288,17 @@ mod tests {
         assert!(!timers.packets_wait());
         assert_eq!(timers.take_due(10), Some((10, 'b')));
         assert_eq!(timers.next_time(), Some(20));
+        // The first of them goes, and another comes before the rest.
+        let first = timers.arm(15, Holds::Nothing, 'f');
+        timers.cancel(first);
+        assert_eq!(timers.take_due(19), None);
+        timers.arm(12, Holds::Nothing, 'e');
+        assert_eq!(timers.take_due(19), Some((12, 'e')));
+        assert_eq!(timers.take_due(20), Some((20, 'c')));
+        assert_eq!(timers.take_due(u64::MAX), None);
+        timers.arm(u64::MAX, Holds::Nothing, 'z');
+        assert_eq!(timers.take_due(u64::MAX - 1), None);
+        assert_eq!(timers.take_due(u64::MAX), Some((u64::MAX, 'z')));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use weir_sync::list::{Entry as Linked, Taken};
 use weir_sync::rcu::{Guard, Reader};
 use weir_tc::{Copy, Ended, Lookup, qdisc::Drops};
 
+use crate::clock::MILLISECOND;
 use crate::device::{Device, DeviceKey};
 use crate::drops::{Dropped, Place};
 use crate::stack::Stack;
@@ -266,12 +267,14 @@ impl<'g> Cx<'g> {
             self.state.steered = input.queue.take();
         }
         let first = self.state.first_steered.take();
-        let Some(mut first) = first.or_else(|| self.state.steered.next()) else {
+        let Some(first) = first.or_else(|| self.state.steered.next()) else {
             return false;
         };
-        let (device, point) = (first.device.clone(), first.point);
-        let mut batch = first.batch.take();
-        drop(first);
+        let Steered {
+            device,
+            point,
+            mut batch,
+        } = first.into_inner();
         // Parts of small batches make a large one.
         for mut next in self.state.steered.by_ref() {
             let same = (next.device.key, next.point) == (device.key, point);
@@ -281,7 +284,7 @@ impl<'g> Cx<'g> {
             }
             next.batch.move_to(&mut batch);
         }
-        batch.prefetch_all();
+        batch.take_over();
         input.queue.release(batch.len() as u32);
         let entry = Entry::Steered(point);
         self.arrive(Arrival {
@@ -408,6 +411,16 @@ impl<'g> Cx<'g> {
         self.state.cache.borrow_mut().free_bulk(&mut batch);
     }
 
+    /// Returns the time to record as that of the last use of something that several CPUs use. In real time it has the
+    /// steps of a millisecond, as jiffies have, so that the CPUs seldom write.
+    #[inline]
+    pub fn time_of_use(&self) -> u64 {
+        match self.stack.config.virtual_time {
+            true => self.now,
+            false => self.now - self.now % MILLISECOND,
+        }
+    }
+
     /// Returns the device with a key if it still exists.
     pub fn device(&self, key: DeviceKey) -> Option<&'g Arc<Device>> {
         self.stack.device(key, self.guard)
@@ -474,9 +487,8 @@ impl Cpu {
 
     /// Runs one turn of the loop. Returns `false` if there was nothing to do.
     pub fn turn(&mut self) -> bool {
-        let stack = self.stack.clone();
         let worked = self.with(|cx| {
-            let mut worked = false;
+            let (stack, mut worked) = (cx.stack, false);
             while let Some(job) = stack.take_posted() {
                 job(cx);
                 worked = true;
@@ -516,11 +528,12 @@ impl Cpu {
         worked
     }
 
-    /// Returns whether other CPUs have steered packets here that [`Cpu::turn`] has not taken. An event loop
-    /// asks before it sleeps.
+    /// Returns whether packets wait here for a turn: those that other CPUs have steered here, and what a turn has left.
     pub fn has_input(&self) -> bool {
         let input = self.stack.softnet.cpu(self.state.id);
-        input.is_some_and(|input| !input.queue.is_empty())
+        self.state.has_steered()
+            || self.state.has_backlog()
+            || input.is_some_and(|input| !input.queue.is_empty())
     }
 
     /// Runs turns until there is nothing left to do at the current time, or until the stack is

@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire,
+    Ordering::Relaxed, Ordering::Release,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -17,6 +18,7 @@ use weir_sync::hash::RcuHash;
 use weir_sync::lane::Lanes;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::percpu::PerCpu;
+use weir_sync::primitive::CachePadded;
 use weir_sync::rcu::{self, Domain, Guard, Published};
 
 use crate::clock::{Clock, Holds, TimerId, Timers};
@@ -119,6 +121,9 @@ pub struct Shared {
     /// returns.
     pub interrupt: Arc<AtomicBool>,
     posted: Mutex<VecDeque<Job>, order::Posted>,
+    /// Whether jobs wait. Changes under the lock of `posted`; a CPU without one takes no lock that others take.
+    /// All CPUs read it in each turn, so it is apart from what they write.
+    has_posted: CachePadded<AtomicBool>,
     waker: Mutex<Option<Box<dyn Fn() + Send>>, order::Waker>,
     last_namespace: AtomicU64,
     last_device: AtomicU32,
@@ -245,6 +250,7 @@ impl Stack {
             devices: RcuHash::new(&domain),
             interrupt: Arc::default(),
             posted: Mutex::default(),
+            has_posted: CachePadded::default(),
             waker: Mutex::default(),
             last_namespace: AtomicU64::new(0),
             last_device: AtomicU32::new(0),
@@ -437,13 +443,23 @@ impl Shared {
 
     /// Posts a job for a stack CPU. Jobs run in the order of posting.
     pub fn post(&self, job: Job) {
-        lock(&self.posted).push_back(job);
+        {
+            let mut posted = lock(&self.posted);
+            posted.push_back(job);
+            self.has_posted.store(true, Release);
+        }
         self.wake();
     }
 
     /// Takes the oldest posted job.
     pub fn take_posted(&self) -> Option<Job> {
-        lock(&self.posted).pop_front()
+        if !self.has_posted.load(Acquire) {
+            return None;
+        }
+        let mut posted = lock(&self.posted);
+        let job = posted.pop_front();
+        self.has_posted.store(!posted.is_empty(), Relaxed);
+        job
     }
 
     /// Sets the callback that runs when a CPU has something to do.

@@ -11,6 +11,7 @@ use crate::record::Record;
 use crate::returned::Chain;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
+use weir_sync::primitive::prefetch_to_write;
 
 /// The maximum number of packets in a batch.
 pub const BATCH: usize = 64;
@@ -243,6 +244,18 @@ impl Batch {
     pub fn prefetch(&self, i: usize) {
         if let Some(p) = self.as_slice().get(i) {
             p.prefetch();
+        }
+    }
+
+    /// Prefetches the metadata and the first data of all packets, which another CPU has written and this one will write.
+    /// The lines move once, and all of them at the same time.
+    #[inline]
+    pub fn take_over(&self) {
+        for packet in self.as_slice() {
+            prefetch_to_write(packet.as_record().as_ptr());
+        }
+        for packet in self.as_slice() {
+            prefetch_to_write(packet.data().as_ptr());
         }
     }
 

@@ -129,7 +129,7 @@ impl Buffers {
 /// so their first lines share a few sets of the nearest cache, which would not hold those of a batch. Short frames
 /// begin in different lines instead.
 #[inline(always)]
-fn shift(record: NonNull<Record>, len: usize) -> usize {
+pub(crate) fn shift(record: NonNull<Record>, len: usize) -> usize {
     const LINE: usize = 64;
     const LINES: usize = 8;
     if len > FRAME_DATA - LINES * LINE {

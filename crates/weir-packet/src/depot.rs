@@ -9,6 +9,7 @@ use crate::arena::{Arena, Class, PAGE};
 use crate::record::{Record, class_of, page_of};
 use crate::returned::{self, Chain, Link, Returned};
 use std::ptr::NonNull;
+use weir_sync::primitive::CachePadded;
 use weir_sync::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
 use weir_sync::spin::SpinLock;
 
@@ -20,8 +21,8 @@ struct PageHeader {
 
 /// The state that all handles, magazines and packets of a pool share.
 pub(crate) struct Shared {
-    /// Packets dropped without a cache.
-    pub(crate) returned: Returned,
+    /// Packets dropped without a cache. The lines that CPUs write are apart from the fields that all of them read.
+    pub(crate) returned: CachePadded<Returned>,
     pub(crate) handles: AtomicUsize,
     pub(crate) refused: AtomicU64,
     /// Address and length of the arena, to tell whether a packet belongs to the pool.
@@ -31,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) start: NonNull<u8>,
     /// Bytes of the arena that are usable. It only grows.
     pub(crate) committed: AtomicUsize,
-    pub(crate) depot: SpinLock<Depot>,
+    pub(crate) depot: CachePadded<SpinLock<Depot>>,
 }
 
 /// Free records by class, and the arena that provides new ones.

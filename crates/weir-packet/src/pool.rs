@@ -23,13 +23,14 @@
 
 use crate::arena::{Arena, Class, FRAME, PAGE, RECORD};
 use crate::batch::{Batch, give_back_batch};
-use crate::buffers::Buffers;
+use crate::buffers::{Buffers, shift};
 use crate::depot::{Depot, Shared, free_shared};
 use crate::packet::Packet;
 use crate::record::{self, FRAME_DATA, JUMBO_DATA, Record, class_of};
 use crate::returned::Returned;
 use std::ptr::NonNull;
 use weir_sync::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
+use weir_sync::primitive::{CachePadded, prefetch_to_write};
 use weir_sync::spin::{LockStats, SpinLock};
 
 /// The maximum number of frames in a magazine.
@@ -99,20 +100,20 @@ impl Pool {
             }
         };
         let shared = NonNull::from(Box::leak(Box::new(Shared {
-            returned: Returned::new(),
+            returned: CachePadded(Returned::new()),
             handles: AtomicUsize::new(1),
             refused: AtomicU64::new(0),
             base: arena.base().addr().get(),
             bytes: arena.pages() * PAGE,
             start: arena.base(),
             committed: AtomicUsize::new(0),
-            depot: SpinLock::new(Depot {
+            depot: CachePadded(SpinLock::new(Depot {
                 arena,
                 shared: std::ptr::null(),
                 free: [Vec::new(), Vec::new()],
                 total: [0; 2],
                 closed: false,
-            }),
+            })),
         })));
         let pool = Pool(shared);
         {
@@ -155,6 +156,7 @@ impl Pool {
         Cache {
             pool: self.clone(),
             free: Vec::with_capacity(MAGAZINE),
+            cold: 0,
             list: Vec::new(),
         }
     }
@@ -262,6 +264,9 @@ impl std::fmt::Debug for Pool {
 pub struct Cache {
     pool: Pool,
     free: Vec<NonNull<Record>>,
+    /// About so many of the frames, the first ones, came from the depot, where another CPU may have used them last, and have
+    /// not been prefetched.
+    cold: usize,
     /// An empty list; see [`Cache::take_list`].
     list: Vec<Packet>,
 }
@@ -306,6 +311,7 @@ impl Cache {
         let want = n.min(batch.room());
         if self.free.len() < want {
             self.refill(want);
+            self.prefetch_next(want, |_| 0);
         }
         let n = want.min(self.free.len());
         let rest = self.free.len() - n;
@@ -315,6 +321,7 @@ impl Cache {
             unsafe { batch.extend_from_records(records) };
         }
         self.free.truncate(rest);
+        self.prefetch_next(n, |_| 0);
         n
     }
 
@@ -328,6 +335,7 @@ impl Cache {
         let want = n.min(buffers.room());
         if self.free.len() < want {
             self.refill(want);
+            self.prefetch_next(want, |record| shift(record, 0));
         }
         let n = want.min(self.free.len());
         let rest = self.free.len() - n;
@@ -337,6 +345,7 @@ impl Cache {
             unsafe { buffers.extend(self.pool.shared(), records) };
         }
         self.free.truncate(rest);
+        self.prefetch_next(n, |record| shift(record, 0));
         n
     }
 
@@ -404,6 +413,27 @@ impl Cache {
         }
     }
 
+    /// Prefetches up to `n` frames that will be taken next, if other CPUs may have their lines: the metadata, and the
+    /// line where the data will begin, which is `shift` bytes further on than usual.
+    #[inline]
+    fn prefetch_next(&mut self, n: usize, shift: impl Fn(NonNull<Record>) -> usize) {
+        let end = self.free.len();
+        let (from, to) = (end - n.min(end), end.min(self.cold));
+        if from >= to {
+            return;
+        }
+        self.cold = from;
+        for record in self.free.get(from..to).unwrap_or_default() {
+            prefetch_to_write(record.as_ptr());
+            let frame = record::short_frame_of(*record);
+            prefetch_to_write(
+                frame
+                    .as_ptr()
+                    .wrapping_add(record::HEADROOM + shift(*record)),
+            );
+        }
+    }
+
     /// Frees one packet.
     #[inline]
     pub fn free(&mut self, packet: Packet) {
@@ -436,6 +466,7 @@ impl Cache {
             .min(MAGAZINE - self.free.len());
         let from = free.len() - n;
         self.free.extend(free.drain(from..));
+        self.cold = self.free.len();
         if self.free.len() < want {
             let short = (want - self.free.len()) as u64;
             shared.refused.fetch_add(short, Ordering::Relaxed);
@@ -448,6 +479,7 @@ impl Cache {
         let mut depot = self.pool.shared().depot.lock();
         let n = n.min(self.free.len());
         depot.free[Class::Frame as usize].extend(self.free.drain(..n));
+        self.cold = self.cold.saturating_sub(n);
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use weir_netlink::{IfInfoMsg, TcMsg, TcPlugQopt, ifla, nlm, rtm, tca};
 use weir_packet::{Batch, DropReason};
+use weir_stack::clock::Holds;
 use weir_stack::device::{Direction, Observer, Tap};
 use weir_stack::drops::Place;
 use weir_stack::{Config, Cpu, Stack, datapath};
@@ -523,4 +524,65 @@ fn virtual_time_steers_nothing() {
     world.arrive("d1", &[frame(0, 0)]);
     assert_eq!(world.left().len(), 1);
     assert_eq!(device.steering.cpus(0), set([0]));
+}
+
+/// Jobs that threads post, and timers that they arm, reach a CPU that turns all the while without a lock.
+#[test]
+fn a_cpu_finds_the_jobs_and_timers_of_other_threads() {
+    const EACH: u32 = 500;
+    let (mut world, _) = router(2);
+    let done = Arc::new(AtomicU32::new(0));
+    let count = |done: &Arc<AtomicU32>| {
+        let done = done.clone();
+        Box::new(move |_: &mut weir_stack::Cx<'_>| {
+            done.fetch_add(1, Relaxed);
+        })
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let (stack, done) = (world.stack.clone(), done.clone());
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    stack.post(count(&done));
+                    let time = stack.clock.now() + u64::from(number % 3) * 1_000;
+                    let timer = stack.arm(time, Holds::Nothing, count(&done));
+                    if number % 3 == 0 && stack.timers.cancel(timer).is_some() {
+                        done.fetch_add(1, Relaxed);
+                    }
+                }
+            });
+        }
+        let start = Instant::now();
+        while done.load(Relaxed) < 3 * 2 * EACH {
+            assert!(start.elapsed() < PATIENCE, "a job or a timer was lost");
+            world.cpu.turn();
+        }
+    });
+    assert_eq!(done.load(Relaxed), 3 * 2 * EACH);
+}
+
+/// In real time the last use of a neighbour has the steps of a millisecond, so that CPUs that use it together seldom
+/// write. Virtual time is exact.
+#[test]
+fn the_time_of_use_has_steps_in_real_time_only() {
+    for virtual_time in [false, true] {
+        let mut world = World::with(Config {
+            virtual_time,
+            ..Config::default()
+        });
+        let clock = world.stack.clock.clone();
+        clock.advance(1_234_567_890);
+        let before = clock.now();
+        let used = world.cpu.with(|cx| cx.time_of_use());
+        match virtual_time {
+            true => assert_eq!(used, before),
+            false => {
+                assert!(
+                    used.is_multiple_of(1_000_000)
+                        && used + 1_000_000 > before
+                        && used <= clock.now()
+                )
+            }
+        }
+    }
 }

@@ -106,7 +106,7 @@ fn play(
                 // An idle turn would look for the end of a grace period, which interrupts CPU 0.
                 if cpu.has_input() {
                     let start = Instant::now();
-                    cpu.settle();
+                    cpu.turn();
                     busy.fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
                 } else {
                     std::hint::spin_loop();
