@@ -82,7 +82,7 @@ fn remember_group(cx: &Cx<'_>, device: &Arc<Device>, next_hop: IpAddr) -> Option
     }
     let table = device.namespace(cx.guard).neighbours();
     let entry = table.get_or_make(cx.stack, device, next_hop, cx.guard)?;
-    entry.touch(cx.now);
+    entry.touch(cx.time_of_use());
     entry.mac()
 }
 
@@ -133,10 +133,10 @@ pub fn output_to(
     if device.is_bare() {
         return send_bare(cx, device, batch);
     }
-    let source = device.address();
+    let (source, now) = (device.address(), cx.time_of_use());
     let mut whole = true;
     for (packet, (entry, mac)) in batch.iter_mut().zip(to.iter().flatten()) {
-        entry.touch(cx.now);
+        entry.touch(now);
         whole &= prepend(packet, *mac, source);
     }
     send(cx, device, batch, whole);
@@ -235,7 +235,7 @@ fn search(
 #[inline]
 fn use_entry(cx: &Cx<'_>, entry: &Neighbour) -> Option<Mac> {
     let mac = entry.ready()?;
-    entry.touch(cx.now);
+    entry.touch(cx.time_of_use());
     Some(mac)
 }
 
@@ -275,7 +275,7 @@ fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, mut batch: B
             }
         },
     };
-    entry.touch(cx.now);
+    entry.touch(cx.time_of_use());
     let source = device.address();
     if let Some(mac) = entry.ready() {
         batch.filter_map(|packet| with_header(cx, device, mac, source, packet));

@@ -292,7 +292,7 @@ impl Entrance {
             if entry.is_local() {
                 return bridge.pass_up(cx, own, (dst, lane), packet, out);
             }
-            entry.touch(now);
+            entry.touch(cx.time_of_use());
             let target = bridge.ports.load(cx.guard).numbered(entry.port());
             let target = target.filter(|target| should_deliver(cx.guard, target, Some(port), lane));
             let copy = local.then(|| packet.copy()).flatten();
@@ -570,7 +570,7 @@ impl Bridge {
                     self.flood(cx, None, what, packet, &mut out);
                 }
                 Some(entry) => {
-                    entry.touch(cx.now);
+                    entry.touch(cx.time_of_use());
                     let port = self.ports.load(cx.guard).numbered(entry.port());
                     match port.filter(|port| should_deliver(cx.guard, port, None, lane)) {
                         Some(port) => self.send(cx, port, lane, packet, &mut out),

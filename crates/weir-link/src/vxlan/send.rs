@@ -60,8 +60,9 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
             continue;
         }
         let to = Ethernet::new(packet.data()).map_or(ALL_ZEROS, |eth| eth.dst());
-        let entry = vxlan.fdb.find(to, 0, cx.now, guard);
-        let entry = entry.or_else(|| vxlan.fdb.find(ALL_ZEROS, 0, cx.now, guard));
+        let now = cx.time_of_use();
+        let entry = vxlan.fdb.find(to, 0, now, guard);
+        let entry = entry.or_else(|| vxlan.fdb.find(ALL_ZEROS, 0, now, guard));
         let remotes = entry.map_or(&[][..], |entry| entry.remotes(guard));
         let Some((first, others)) = remotes.split_first() else {
             if conf.l2miss && to[0] & 1 == 0 {
