@@ -272,9 +272,8 @@ for protocol in udp tcp; do
     await a ping -n -c 1 -W 1 192.168.7.2
     a ping -n -c 2 -i 0.2 -W 5 -s 3000 192.168.7.2 | grep loss
     finish
-done
-grep -c 'Initialization Sequence Completed' a.log"#;
+done"#;
     let printed = ordinarily(Time::Real, script);
     let whole = "2 packets transmitted, 2 received, 0% packet loss";
-    holds(&printed, &[whole, whole, "1"]);
+    holds(&printed, &[whole, whole]);
 }
