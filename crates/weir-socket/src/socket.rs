@@ -580,6 +580,13 @@ impl Socket {
         }
     }
 
+    /// Tells a TCP socket the present time, to which the times of `TCP_INFO` count.
+    pub fn see_time(&self, cx: &Cx<'_>) {
+        if let Proto::Tcp(tcp) = &self.proto {
+            tcp.see_time(self, cx);
+        }
+    }
+
     /// Returns an option's value, which the caller cuts to the room it has. `room` is what the caller has, in bytes:
     /// some options depend on it.
     ///

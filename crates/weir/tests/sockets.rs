@@ -215,6 +215,28 @@ s.close(); server.join(); print(b"".join(got) == data)
     }
 }
 
+/// The times of `TCP_INFO` count to the present, also if nothing has happened since the handshake.
+#[test]
+fn tcp_info_counts_to_the_present() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"ip link set lo up
+python3 -c '
+import socket, struct, time
+l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen()
+c = socket.create_connection(l.getsockname()); a = l.accept()[0]
+time.sleep(.3)
+for s in c, a:
+    received = struct.unpack_from("=I", s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 52)[0]
+    print(300 <= received < 20000)
+'"#;
+    for user in users() {
+        assert_eq!(virtually(*user, script), "True\nTrue\n", "{user:?}");
+        assert_eq!(really(*user, script), "True\nTrue\n", "{user:?}");
+    }
+}
+
 /// Fast Open: the second connection of a program sends its data in the SYN, by `MSG_FASTOPEN` and by
 /// `TCP_FASTOPEN_CONNECT`, and metrics are left for `ip tcp_metrics`.
 #[test]

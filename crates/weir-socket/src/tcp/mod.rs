@@ -713,7 +713,12 @@ impl Tcp {
         core.settle(cx, inner, Outbox::new(cx.stack, tuple));
     }
 
-    /// Returns an option of `SOL_TCP`.
+    /// Notes the present time, to which `TCP_INFO` counts.
+    pub fn see_time(&self, socket: &Socket, cx: &Cx<'_>) {
+        self.core(socket).lock().seen = cx.now;
+    }
+
+    /// Returns an option of `SOL_TCP`. Times are those since the last event, or since [`Tcp::see_time`].
     ///
     /// # Errors
     /// ENOPROTOOPT.

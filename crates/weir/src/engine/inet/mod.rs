@@ -350,7 +350,11 @@ impl Engine {
                     // TCP_INFO counts it.
                     self.take_written(&endpoint);
                 }
-                let value = endpoint.socket()?.option(level, name, bytes);
+                let socket = endpoint.socket()?;
+                if (level, name) == (libc::SOL_TCP, libc::TCP_INFO) {
+                    self.with_cx(|cx| socket.see_time(cx));
+                }
+                let value = socket.option(level, name, bytes);
                 value.map(bytes_only).map_err(Errno)
             }
             InetCall::Shutdown(id, how) => {
