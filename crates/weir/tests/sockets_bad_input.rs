@@ -22,7 +22,7 @@ fn wrong_pointers_and_lengths_are_errors_as_on_linux() {
     }
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bad-sockets");
     let expected = std::fs::read_to_string(format!("{folder}/linux.txt")).unwrap();
-    // Weir's own message about `SO_ATTACH_FILTER`-like options goes to standard error.
+    // Weir says on standard error that there are no tables of netfilter, for which one of the options asks.
     let script = format!("ip link set lo up; python3 {folder}/calls.py 2>/dev/null");
     for user in users() {
         let printed = really(*user, &script);
