@@ -8,16 +8,19 @@
 //! IPv4 exceptions end at a time ([`LIFETIME`]), IPv6 ones when no packet has used them for 60 to 90 seconds
 //! (`ip6_rt_gc_timeout`, `ip6_rt_gc_interval`).
 //!
-//! A family has at most [`MOST`] in a namespace; then the oldest makes way. (Linux: five times 2,048 for a hop.)
+//! A family has at most [`MOST`] in a namespace; then the oldest makes way. (Linux: five times 2,048 for a hop.) A host on
+//! the link can send as many redirects as the link carries, so the cost of one does not depend on how many there are.
 //!
 //! Not implemented: path MTUs learned from errors.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
+use weir_sync::hash::RcuHash;
 use weir_sync::order::{self, Mutex};
-use weir_sync::primitive::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use weir_sync::rcu::{Domain, Guard, PublishedOption};
+use weir_sync::primitive::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use weir_sync::rcu::{Domain, Guard};
 
 use super::lookup::Found;
 use super::route::{NextHop, RouteInfo};
@@ -44,19 +47,46 @@ pub struct Exception<K, D: RouteDevice> {
     pub gateway: Option<IpAddr>,
     /// When it ends, in ns of the stack's clock.
     pub expires: Option<u64>,
-    /// The index of the device of the route's hop, and that hop's gateway.
-    hop: (u32, Option<IpAddr>),
+    hop: HopId,
     info: Weak<RouteInfo<D>>,
-    made: u64,
+    /// Greater than that of every older one.
+    number: u64,
     /// The number of looks since its last use.
     idle: AtomicU32,
     /// A packet or `ip route get` has used it. Dumps of IPv4 show no others.
     used: AtomicBool,
 }
 
+/// The index of a hop's device, and the hop's gateway.
+type HopId = (u32, Option<IpAddr>);
+
+/// What distinguishes exceptions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Id<K> {
+    dst: K,
+    /// The address of the part of the route that its exceptions share. It is not used again while there is an exception,
+    /// which refers to it.
+    info: usize,
+    hop: HopId,
+}
+
 impl<K: Address, D: RouteDevice> Exception<K, D> {
-    fn is_of(&self, info: &Arc<RouteInfo<D>>, hop: &NextHop<D>) -> bool {
-        std::ptr::eq(self.info.as_ptr(), Arc::as_ptr(info)) && self.hop == (hop.oif, hop.gateway)
+    fn id(&self) -> Id<K> {
+        Id {
+            dst: self.dst,
+            info: self.info.as_ptr() as usize,
+            hop: self.hop,
+        }
+    }
+
+    fn mark_used(&self) {
+        // Most often it is marked already, and CPUs that use it together only read.
+        if self.idle.load(Relaxed) != 0 {
+            self.idle.store(0, Relaxed);
+        }
+        if !self.is_used() {
+            self.used.store(true, Relaxed);
+        }
     }
 
     /// Returns the part of the route that its exceptions share, unless no table has the route any more.
@@ -75,15 +105,14 @@ impl<K: Address, D: RouteDevice> Exception<K, D> {
     }
 }
 
-/// The exceptions of a family, by destination.
-type List<K, D> = Vec<Arc<Exception<K, D>>>;
-
 /// The exceptions of a family.
 #[derive(Debug)]
 pub struct Exceptions<K: Address, D: RouteDevice> {
-    list: PublishedOption<List<K, D>>,
-    /// Serializes changes.
-    changing: Mutex<(), order::Routes>,
+    by_id: RcuHash<Id<K>, Arc<Exception<K, D>>>,
+    /// The same ones by number. Changes of `by_id` hold the lock as well.
+    by_age: Mutex<BTreeMap<u64, Arc<Exception<K, D>>>, order::Routes>,
+    /// How many there are, for readers without the lock.
+    count: AtomicUsize,
     /// The timer of the next look.
     pub timer: Mutex<Option<TimerId>, order::ExceptionTimer>,
 }
@@ -91,8 +120,9 @@ pub struct Exceptions<K: Address, D: RouteDevice> {
 impl<K: Address, D: RouteDevice> Exceptions<K, D> {
     pub(super) fn new(domain: &Domain) -> Self {
         Self {
-            list: PublishedOption::new(domain, None),
-            changing: Mutex::new(()),
+            by_id: RcuHash::new(domain),
+            by_age: Mutex::default(),
+            count: AtomicUsize::new(0),
             timer: Mutex::new(None),
         }
     }
@@ -100,7 +130,7 @@ impl<K: Address, D: RouteDevice> Exceptions<K, D> {
     /// Returns whether there is any.
     #[inline]
     pub fn any(&self) -> bool {
-        self.list.is_some()
+        self.count.load(Relaxed) != 0
     }
 
     /// Returns that of a destination whose route has been found, and marks it as used.
@@ -111,96 +141,103 @@ impl<K: Address, D: RouteDevice> Exceptions<K, D> {
         found: &Found<'_, K, D>,
         guard: &'g Guard,
     ) -> Option<&'g Arc<Exception<K, D>>> {
-        if !self.any() {
-            return None;
-        }
         let exception = self.of(dst, found.info, found.hop, guard)?;
-        exception.idle.store(0, Relaxed);
-        exception.used.store(true, Relaxed);
+        exception.mark_used();
         Some(exception)
     }
 
-    /// Returns that of a destination at a hop of a route.
-    pub(super) fn of<'g>(
+    /// Returns that of a destination at a hop of a route. Without exceptions, that is one load.
+    #[inline]
+    pub fn of<'g>(
         &'g self,
         dst: K,
-        info: &Arc<RouteInfo<D>>,
+        info: &RouteInfo<D>,
         hop: &NextHop<D>,
         guard: &'g Guard,
     ) -> Option<&'g Arc<Exception<K, D>>> {
-        let list = self.list.load(guard)?;
-        let from = list.partition_point(|one| one.dst < dst);
-        let those = list.iter().skip(from).take_while(|one| one.dst == dst);
-        those.into_iter().find(|one| one.is_of(info, hop))
+        if !self.any() {
+            return None;
+        }
+        let id = Id {
+            dst,
+            info: std::ptr::from_ref(info) as usize,
+            hop: (hop.oif, hop.gateway),
+        };
+        self.by_id.get(&id, guard)
     }
 
     /// Returns all whose routes exist, by destination.
-    pub fn all(&self, guard: &Guard) -> List<K, D> {
-        let list = self.list.load(guard).into_iter().flatten();
-        list.filter(|one| one.route().is_some()).cloned().collect()
+    pub fn all(&self) -> Vec<Arc<Exception<K, D>>> {
+        let by_age = self.by_age.lock();
+        let all = by_age.values().filter(|one| one.route().is_some());
+        let mut all: Vec<_> = all.cloned().collect();
+        drop(by_age);
+        all.sort_by_key(|one| one.dst);
+        all
     }
 
-    /// Replaces the list by what `change` makes of a copy.
-    fn change(&self, domain: &Domain, change: impl FnOnce(&mut List<K, D>)) {
-        let _alone = self.changing.lock();
-        let guard = domain.pin();
-        let mut list = self.list.load(&guard).cloned().unwrap_or_default();
-        change(&mut list);
-        self.list.replace((!list.is_empty()).then_some(list));
+    /// Enters an exception in place of the one with its id. At [`MOST`], the oldest makes way.
+    fn enter(&self, mut new: Exception<K, D>, guard: &Guard) {
+        let id = new.id();
+        let mut by_age = self.by_age.lock();
+        if let Some(before) = self.by_id.get(&id, guard) {
+            by_age.remove(&before.number);
+            *new.used.get_mut() = before.is_used();
+        } else if by_age.len() >= MOST
+            && let Some((_, oldest)) = by_age.pop_first()
+        {
+            self.by_id.remove(&oldest.id(), guard);
+        }
+        new.number = by_age.last_key_value().map_or(0, |(last, _)| last + 1);
+        let new = Arc::new(new);
+        by_age.insert(new.number, new.clone());
+        self.by_id.insert(id, new, guard);
+        self.count.store(by_age.len(), Relaxed);
+    }
+
+    /// Keeps only those for which `keep` returns true. Returns how many it has removed.
+    fn retain(&self, guard: &Guard, mut keep: impl FnMut(&Exception<K, D>) -> bool) -> usize {
+        let mut by_age = self.by_age.lock();
+        let before = by_age.len();
+        by_age.retain(|_, one| {
+            let stays = keep(one);
+            if !stays {
+                self.by_id.remove(&one.id(), guard);
+            }
+            stays
+        });
+        self.count.store(by_age.len(), Relaxed);
+        before - by_age.len()
     }
 }
 
 impl<K: Address, D: RouteDevice> Family<K, D> {
-    /// Gives a destination of a hop another gateway (`update_or_create_fnhe`, `rt6_insert_exception`). `made` is the
-    /// time.
+    /// Gives a destination of a hop another gateway (`update_or_create_fnhe`, `rt6_insert_exception`).
     pub fn set_exception(
         &self,
         dst: K,
         found: &Found<'_, K, D>,
         gateway: Option<IpAddr>,
-        made: u64,
         expires: Option<u64>,
     ) {
-        let (info, hop) = (found.info, found.hop);
-        self.exceptions.change(&self.domain, |list| {
-            let before = list
-                .iter()
-                .find(|one| one.dst == dst && one.is_of(info, hop));
-            let used = before.is_some_and(|one| one.is_used());
-            list.retain(|one| one.route().is_some() && !(one.dst == dst && one.is_of(info, hop)));
-            if list.len() >= MOST
-                && let Some(oldest) = list.iter().map(|one| one.made).min()
-                && let Some(at) = list.iter().position(|one| one.made == oldest)
-            {
-                list.remove(at);
-            }
-            let at = list.partition_point(|one| one.dst <= dst);
-            let new = Exception {
-                dst,
-                table: found.table,
-                gateway,
-                expires,
-                hop: (hop.oif, hop.gateway),
-                info: Arc::downgrade(info),
-                made,
-                idle: AtomicU32::new(0),
-                used: AtomicBool::new(used),
-            };
-            list.insert(at, Arc::new(new));
-        });
+        let new = Exception {
+            dst,
+            table: found.table,
+            gateway,
+            expires,
+            hop: (found.hop.oif, found.hop.gateway),
+            info: Arc::downgrade(found.info),
+            number: 0,
+            idle: AtomicU32::new(0),
+            used: AtomicBool::new(false),
+        };
+        self.exceptions.enter(new, found.guard);
     }
 
     /// Removes exceptions. Returns how many.
     pub fn remove_exceptions(&self, which: impl Fn(&Exception<K, D>) -> bool) -> usize {
-        let mut removed = 0;
-        if self.exceptions.any() {
-            self.exceptions.change(&self.domain, |list| {
-                let before = list.len();
-                list.retain(|one| !which(one));
-                removed = before - list.len();
-            });
-        }
-        removed
+        let guard = self.domain.pin();
+        self.exceptions.retain(&guard, |one| !which(one))
     }
 
     /// Removes exceptions that have expired, that nobody uses, or whose route has gone; those of the family that
@@ -211,19 +248,20 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
         which: impl Fn(&Exception<K, D>) -> bool,
     ) -> Option<u64> {
         let mut next: Option<u64> = None;
-        self.exceptions.change(&self.domain, |list| {
-            list.retain(|one| {
-                let ended = match one.expires {
-                    Some(expires) => now > expires,
-                    None => one.idle.fetch_add(1, Relaxed) + 1 >= IDLE,
-                };
-                !ended && one.route().is_some() && !which(one)
-            });
-            let due = |one: &Arc<Exception<K, D>>| match one.expires {
-                Some(expires) => expires + 1,
-                None => now + INTERVAL,
+        let guard = self.domain.pin();
+        self.exceptions.retain(&guard, |one| {
+            let (ended, due) = match one.expires {
+                Some(expires) => (now > expires, expires + 1),
+                None => {
+                    let idle = one.idle.fetch_add(1, Relaxed) + 1;
+                    (idle >= IDLE, now + INTERVAL)
+                }
             };
-            next = list.iter().map(due).min();
+            let stays = !ended && one.route().is_some() && !which(one);
+            if stays {
+                next = Some(next.map_or(due, |next| next.min(due)));
+            }
+            stays
         });
         next
     }

@@ -113,7 +113,7 @@ pub struct Found<'g, K, D: RouteDevice> {
     /// The first usable next hop, or the selected one.
     pub hop: &'g NextHop<D>,
     leaf: &'g Leaf<D>,
-    guard: &'g Guard,
+    pub(super) guard: &'g Guard,
 }
 
 impl<K: Copy, D: RouteDevice> Clone for Found<'_, K, D> {

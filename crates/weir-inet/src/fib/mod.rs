@@ -125,7 +125,7 @@ pub trait FibHost<D: RouteDevice> {
 }
 
 /// A key with its address family: `u32` for IPv4, `u128` for IPv6.
-pub trait Address: Key {
+pub trait Address: Key + std::hash::Hash {
     /// `AF_INET` or `AF_INET6`.
     const FAMILY: u8;
     /// Whether the family is IPv6.

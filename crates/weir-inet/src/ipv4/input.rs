@@ -104,7 +104,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
             true => *hints.get(usize::from(*which.get(n)?))?,
             false => ns.fib().v4.look_ahead_one(dst, guard),
         };
-        if let Some(plan) = straight::plan(&input, &batch, guard, hint) {
+        if let Some(plan) = straight::plan(&input, &ns.fib().v4.exceptions, &batch, guard, hint) {
             return straight::forward(cx, ns, batch, &plan);
         }
     }

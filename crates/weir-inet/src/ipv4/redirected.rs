@@ -91,7 +91,7 @@ pub(super) fn received(
         return;
     }
     let expires = cx.now + LIFETIME;
-    fib.set_exception(flow.dst, &found, Some(new.into()), cx.now, Some(expires));
+    fib.set_exception(flow.dst, &found, Some(new.into()), Some(expires));
     look_again(cx.stack, ns, expires + 1);
 }
 

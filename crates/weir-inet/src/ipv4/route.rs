@@ -195,12 +195,12 @@ impl<'g> Input<'g> {
         }
     }
 
-    /// Returns the local table if packets may be forwarded by their route alone: no rule, no exception and
-    /// no check of their source is to be applied. A packet that goes back to its device needs more.
+    /// Returns the local table if packets may be forwarded by their route alone: no rule and
+    /// no check of their source is to be applied. A packet that goes back to its device needs more, and one whose
+    /// destination is an exception of the route.
     #[inline]
     pub(super) fn straight(&self) -> Option<Option<&'g Table<u32, Arc<Device>>>> {
-        let special = self.custom_rules || self.ns.fib().v4.exceptions.any();
-        if self.loopback || !self.forwards || self.rp_filter != 0 || special {
+        if self.loopback || !self.forwards || self.rp_filter != 0 || self.custom_rules {
             return None;
         }
         let table = self.ns.fib().v4.table(rta::table::LOCAL, self.guard);

@@ -18,6 +18,7 @@ use super::output;
 use super::route::Input;
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
+use crate::fib::exception::Exceptions;
 use crate::fib::lookup::Hint;
 use crate::mib::{Count, Ip};
 use crate::namespace::Namespace;
@@ -46,11 +47,12 @@ fn is_plain(address: u32) -> bool {
 }
 
 /// Plans the way of the packets, which have passed the header checks, or returns `None` if one of
-/// them needs the full path. `hint` returns the result of a look-ahead for the packet with a number
+/// them needs the full path. `exceptions` are those of the namespace. `hint` returns the result of a look-ahead for the packet with a number
 /// and a destination.
 #[inline]
 pub(super) fn plan<'g>(
     input: &Input<'g>,
+    exceptions: &Exceptions<u32, Arc<Device>>,
     batch: &Batch,
     guard: &'g Guard,
     mut hint: impl FnMut(usize, u32) -> Hint<'g, Arc<Device>>,
@@ -85,6 +87,9 @@ pub(super) fn plan<'g>(
             }
             let (_, leaf) = hint(n, dst)?;
             let (info, hop) = leaf.only_hop()?;
+            if exceptions.of(dst, info, hop, guard).is_some() {
+                return None;
+            }
             let device = hop.device.as_ref()?;
             let entry = hop.neighbour(guard)?;
             let place = plan

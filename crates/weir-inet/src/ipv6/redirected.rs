@@ -153,7 +153,7 @@ impl Accepted<'_> {
         let destination = self.destination.into();
         ns.fib()
             .v6
-            .set_exception(destination, &self.found, gateway, cx.now, None);
+            .set_exception(destination, &self.found, gateway, None);
         look_again(cx.stack, ns, cx.now + INTERVAL);
     }
 }

@@ -39,10 +39,10 @@ fn found(world: &World, dst: u32) -> Option<IpAddr> {
     })
 }
 
-fn set(world: &World, dst: u32, last: u8, made: u64, expires: Option<u64>) {
+fn set(world: &World, dst: u32, last: u8, expires: Option<u64>) {
     with(world, dst, |found| {
         let v4 = &world.fib.v4;
-        v4.set_exception(dst, &found, gateway(last), made, expires);
+        v4.set_exception(dst, &found, gateway(last), expires);
     });
 }
 
@@ -52,13 +52,12 @@ const DST: u32 = 0x1400_0001;
 fn an_exception_is_of_one_destination_and_is_replaced() {
     let world = with_route();
     assert_eq!(found(&world, DST), None);
-    set(&world, DST, 7, 1, None);
+    set(&world, DST, 7, None);
     assert_eq!(found(&world, DST), gateway(7));
     assert_eq!(found(&world, DST + 1), None);
-    set(&world, DST, 8, 2, None);
+    set(&world, DST, 8, None);
     assert_eq!(found(&world, DST), gateway(8));
-    let guard = world.domain.pin();
-    assert_eq!(world.fib.v4.exceptions.all(&guard).len(), 1);
+    assert_eq!(world.fib.v4.exceptions.all().len(), 1);
     assert_eq!(world.fib.v4.remove_exceptions(|one| one.dst == DST), 1);
     assert_eq!(found(&world, DST), None);
     assert!(!world.fib.v4.exceptions.any());
@@ -67,13 +66,13 @@ fn an_exception_is_of_one_destination_and_is_replaced() {
 #[test]
 fn an_exception_ends_with_its_route() {
     let world = with_route();
-    set(&world, DST, 7, 1, None);
+    set(&world, DST, 7, None);
     let same = route::<u32>("20.0.0.0/8", "10.0.0.98", 0);
     world.fib.v4.delete(&same, &mut Vec::new()).unwrap();
     world.add(ADD, same).unwrap();
     assert_eq!(found(&world, DST), None);
+    assert!(world.fib.v4.exceptions.all().is_empty());
     let guard = world.domain.pin();
-    assert!(world.fib.v4.exceptions.all(&guard).is_empty());
     assert!(world.fib.v4.has_gateway(V0, [10, 0, 0, 98].into(), &guard));
     assert!(!world.fib.v4.has_gateway(V0, [10, 0, 0, 99].into(), &guard));
     assert_eq!(at(V0).0.ifindex, V0);
@@ -82,8 +81,8 @@ fn an_exception_ends_with_its_route() {
 #[test]
 fn exceptions_expire_or_go_unused() {
     let world = with_route();
-    set(&world, DST, 7, 0, Some(100));
-    set(&world, DST + 1, 7, 0, None);
+    set(&world, DST, 7, Some(100));
+    set(&world, DST + 1, 7, None);
     let look = |now| world.fib.v4.look_after_exceptions(now, |_| false);
     assert_eq!(look(100), Some(101));
     assert_eq!(found(&world, DST), gateway(7));
@@ -99,12 +98,36 @@ fn exceptions_expire_or_go_unused() {
 #[test]
 fn the_oldest_makes_way() {
     let world = with_route();
-    for n in 0..MOST as u32 + 10 {
-        set(&world, DST + n, 7, u64::from(n), None);
+    for n in 0..MOST as u32 {
+        set(&world, DST + n, 7, None);
     }
-    let guard = world.domain.pin();
-    assert_eq!(world.fib.v4.exceptions.all(&guard).len(), MOST);
-    drop(guard);
-    assert_eq!(found(&world, DST + 9), None);
-    assert_eq!(found(&world, DST + 10), gateway(7));
+    // One that is set again is young.
+    set(&world, DST + 3, 8, None);
+    for n in 0..10 {
+        set(&world, DST + MOST as u32 + n, 7, None);
+    }
+    let all = world.fib.v4.exceptions.all();
+    assert_eq!(all.len(), MOST);
+    assert!(all.is_sorted_by_key(|one| one.dst));
+    assert_eq!(found(&world, DST + 3), gateway(8));
+    assert_eq!(found(&world, DST + 10), None);
+    assert_eq!(found(&world, DST + 11), gateway(7));
+}
+
+#[test]
+fn an_exception_is_of_one_route() {
+    let world = with_route();
+    world
+        .add(ADD, route::<u32>("20.0.0.0/16", "10.0.0.99", 0))
+        .unwrap();
+    set(&world, DST, 7, None);
+    let narrow = route::<u32>("20.0.0.0/16", "10.0.0.99", 0);
+    world.fib.v4.delete(&narrow, &mut Vec::new()).unwrap();
+    // The wider route has its own.
+    assert_eq!(found(&world, DST), None);
+    set(&world, DST, 8, None);
+    assert_eq!(found(&world, DST), gateway(8));
+    let shown = world.fib.v4.exceptions.all();
+    let gateways: Vec<_> = shown.iter().map(|one| one.gateway).collect();
+    assert_eq!(gateways, [gateway(8)]);
 }

@@ -183,12 +183,12 @@ impl RouteDump {
                 && (asked.protocol == 0 || spec.is_some_and(|spec| spec.protocol == asked.protocol))
         };
         if all || family == af::INET {
-            let list = fib.v4.exceptions.all(ctl.guard).into_iter();
+            let list = fib.v4.exceptions.all().into_iter();
             let shown = list.filter(|one| one.is_used() && fits(one.table, one.oif(), one.route()));
             self.cached.extend(shown.map(Cached::V4));
         }
         if all || family == af::INET6 {
-            let list = fib.v6.exceptions.all(ctl.guard).into_iter();
+            let list = fib.v6.exceptions.all().into_iter();
             let shown = list.filter(|one| fits(one.table, one.oif(), one.route()));
             self.cached.extend(shown.map(Cached::V6));
         }
