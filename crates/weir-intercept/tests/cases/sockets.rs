@@ -30,7 +30,7 @@ u.connect(there); print(u.getpeername(), u.send(b\"12\"), os.write(u.fileno(), b
 u.connect((\"10.0.0.9\", 2)); u.send(b\"x\"); print(select.select([u], [], [], 1)[0] == [u])
 p = select.poll(); p.register(u, select.POLLIN); print([e for _, e in p.poll(1000)]); tried(lambda: u.recv(9))
 u.setsockopt(0, 1, 16); print(u.getsockopt(0, 1))
-d = u.dup(); d.connect(there); d.send(b\"dup\"); print(d.fileno() >= 512, d.recv(9))
+d = u.dup(); d.connect(there); d.send(b\"dup\"); print(d.fileno() >= 512, d.recv(9), flush=True)
 pid = os.fork()
 if pid == 0: d.send(b\"child\"); print(u.recv(9), flush=True); os._exit(0)
 os.waitpid(pid, 0)
