@@ -94,6 +94,17 @@ pub enum InterfaceId {
     None,
 }
 
+/// Checks whether a device can have an Ethernet address (`is_valid_ether_addr`).
+///
+/// # Errors
+/// EADDRNOTAVAIL for the address of a group and for zeros.
+pub fn check_mac(mac: &Mac) -> Result<(), Error> {
+    match mac[0] & 1 != 0 || mac == &[0; 6] {
+        true => Err(Error::new(errno::EADDRNOTAVAIL)),
+        false => Ok(()),
+    }
+}
+
 /// The kind-specific part of a device (`struct net_device_ops`).
 pub trait Link: Send + Sync {
     /// Returns `IFLA_INFO_KIND`. It is empty for devices that requests cannot create.
@@ -142,10 +153,7 @@ pub trait Link: Send + Sync {
     /// Checks a new Ethernet address. Weir does not distinguish devices with and without
     /// `IFF_LIVE_ADDR_CHANGE`.
     fn check_address(&self, mac: &Mac) -> Result<(), Error> {
-        if mac[0] & 1 != 0 || mac == &[0; 6] {
-            return Err(Error::new(errno::EADDRNOTAVAIL));
-        }
-        Ok(())
+        check_mac(mac)
     }
 
     /// Prepares the change to a new address that [`Link::check_address`] accepts (`ndo_set_mac_address`). The

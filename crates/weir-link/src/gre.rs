@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::ifla::{arphrd, gre as attr};
 use weir_netlink::{Attr, Error, Table, errno};
+use weir_packet::header::ipv4::IPPROTO_GRE;
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{DropReason, Packet, checksum};
 
@@ -38,8 +39,6 @@ use crate::tunnel::receive::{self, Info};
 use crate::tunnel::{self, Fallback, Flavour, IpTunnel};
 use crate::udp::Outer;
 
-/// `IPPROTO_GRE`
-pub const IPPROTO_GRE: u8 = 47;
 /// `ETH_P_TEB`: an Ethernet frame.
 pub const ETH_P_TEB: u16 = 0x6558;
 /// The length of the header without options, in bytes.
@@ -262,13 +261,7 @@ fn receive(
     let Some((info, len)) = header.flatten() else {
         return refuse(cx, packet);
     };
-    let sought = |family| Sought {
-        family,
-        local: outer.dst,
-        remote: outer.src,
-        key: info.key(),
-        link: underlay.ifindex(),
-    };
+    let sought = |family| Sought::of(family, outer, info.key(), underlay);
     let family = match info.protocol {
         ETH_P_TEB => Family::Gretap,
         _ => Family::Gre,

@@ -24,14 +24,16 @@ use weir_netlink::{Attr, Error, Table, errno};
 use weir_packet::header::icmp::{
     ICMPV6_DEST_UNREACH, ICMPV6_EXC_HOPLIMIT, ICMPV6_PORT_UNREACH, ICMPV6_TIME_EXCEED,
 };
-use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ipv6};
+use weir_packet::header::ipv4::IPPROTO_GRE;
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{DropReason, Packet};
 
 use crate::Kind;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::gre::{self, ETH_P_TEB, IPPROTO_GRE};
+use crate::gre::{self, ETH_P_TEB};
+use crate::kind::check_mac;
 use crate::namespace::Namespace;
 use crate::protocols::Protocol;
 use crate::sockets::Report;
@@ -124,10 +126,7 @@ fn validate(attrs: &Table<'_>) -> Result<(), Error> {
 fn validate_tap(attrs: &Table<'_>) -> Result<(), Error> {
     if let Some(address) = attrs.get(ifla::ADDRESS) {
         let mac = address.exact::<6>();
-        let mac = mac.map_err(|_| Error::new(errno::EINVAL))?;
-        if mac[0] & 1 != 0 || mac == [0; 6] {
-            return Err(Error::new(errno::EADDRNOTAVAIL));
-        }
+        check_mac(&mac.map_err(|_| Error::new(errno::EINVAL))?)?;
     }
     let table = parms::ip6gre_table(parms::data(attrs))?;
     if let Some(remote) = table.get(attr::REMOTE)
@@ -184,26 +183,13 @@ fn send(
     ip6::send(tunnel, cx, device, net, (&way, inner, &header), packet);
 }
 
-/// Finds the tunnel of a packet with this payload (`ip6gre_tunnel_lookup`).
-fn find<'g>(
-    ns: &'g Namespace,
-    cx: &Cx<'g>,
-    (local, remote): (std::net::IpAddr, std::net::IpAddr),
-    (key, protocol): (u32, u16),
-    link: u32,
-) -> Option<Found<'g>> {
+/// Finds the tunnel of a packet with this payload (`ip6gre_tunnel_lookup`), sought among those of [`Family::Ip6Gre`].
+fn find<'g>(ns: &'g Namespace, cx: &Cx<'g>, sought: &Sought, protocol: u16) -> Option<Found<'g>> {
     let all = tunnels(ns)?;
-    let sought = |family| Sought {
-        family,
-        local,
-        remote,
-        key: Some(key),
-        link,
-    };
+    let family = Family::Ip6Gretap;
     let frames = protocol == ETH_P_TEB;
-    let tap = frames.then(|| all.configured(cx, &sought(Family::Ip6Gretap)));
-    tap.flatten()
-        .or_else(|| all.receiver(cx, &sought(Family::Ip6Gre)))
+    let tap = frames.then(|| all.configured(cx, &Sought { family, ..*sought }));
+    tap.flatten().or_else(|| all.receiver(cx, sought))
 }
 
 /// `gre_rcv`, `ip6gre_rcv`
@@ -224,9 +210,8 @@ fn receive(
         return refuse(cx, packet);
     };
     let ns = underlay.namespace(cx.guard);
-    let ends = (outer.dst, outer.src);
-    let what = (info.key, info.protocol);
-    let Some(to) = find(ns, cx, ends, what, underlay.ifindex()) else {
+    let sought = Sought::of(Family::Ip6Gre, outer, Some(info.key), underlay);
+    let Some(to) = find(ns, cx, &sought, info.protocol) else {
         return Some(packet);
     };
     if !packet.pull(at + len) {
@@ -245,14 +230,12 @@ fn failed(cx: &mut Cx<'_>, report: &Report<'_>) {
     };
     let segment = report.quoted.get(report.at..).unwrap_or_default();
     let header = gre::parse_start(segment);
-    let (Some(outer), Some((info, _)), true) = (Ipv6::new(report.quoted), header, is_lasting)
-    else {
+    let (Some((info, _)), true) = (header, is_lasting) else {
         return;
     };
-    let (own, other) = (Ipv6Addr::from(outer.src()), Ipv6Addr::from(outer.dst()));
-    let ends = (own.into(), other.into());
-    let what = (info.key, info.protocol);
-    if let Some((_, tunnel)) = find(report.ns, cx, ends, what, report.device.ifindex()) {
+    let sought = Sought::of_failed(Family::Ip6Gre, report, Some(info.key));
+    let to = sought.and_then(|sought| find(report.ns, cx, &sought, info.protocol));
+    if let Some((_, tunnel)) = to {
         ip6::remember_failure(tunnel, cx.now);
     }
 }

@@ -27,6 +27,7 @@ use weir_packet::header::icmp::{
     ICMPV6_DEST_UNREACH, ICMPV6_EXC_HOPLIMIT, ICMPV6_HDR_FIELD, ICMPV6_PARAMPROB,
     ICMPV6_PKT_TOOBIG, ICMPV6_TIME_EXCEED,
 };
+use weir_packet::header::ipv4::{IPPROTO_IPIP, IPPROTO_IPV6};
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ipv4, Ipv6};
 use weir_packet::{DropReason, Packet, PacketType};
 
@@ -34,12 +35,11 @@ use crate::Kind;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::ipip::{IPPROTO_IPIP, IPPROTO_MPLS};
+use crate::ipip::IPPROTO_MPLS;
 use crate::ipv4::{self, route::Wanted};
 use crate::ipv6::{self, output};
 use crate::namespace::Namespace;
 use crate::protocols::{Failed, Protocol, Receive};
-use crate::sit::IPPROTO_IPV6;
 use crate::sockets::Report;
 use crate::tunnel::inner::Inner;
 use crate::tunnel::ip6::{self, Way};
@@ -199,13 +199,7 @@ fn receive(
     (number, protocol, least): (u8, u16, usize),
     packet: Packet,
 ) -> Option<Packet> {
-    let sought = Sought {
-        family: Family::Ip6Tnl,
-        local: outer.dst,
-        remote: outer.src,
-        key: None,
-        link: underlay.ifindex(),
-    };
+    let sought = Sought::of(Family::Ip6Tnl, outer, None, underlay);
     let ns = underlay.namespace(cx.guard);
     let to = tunnels(ns).and_then(|all| all.receiver(cx, &sought));
     let may = |parms| ip6::may_receive(ns, parms, (outer.dst, outer.src), cx.guard);
@@ -226,18 +220,9 @@ enum Told {
 
 /// Tells the inner sender of an error about an outer packet (`ip6_tnl_err`, `ip4ip6_err`, `ip6ip6_err`).
 fn failed(cx: &mut Cx<'_>, report: &Report<'_>) {
-    let Some(outer) = Ipv6::new(report.quoted) else {
-        return;
-    };
-    let sought = Sought {
-        family: Family::Ip6Tnl,
-        local: std::net::Ipv6Addr::from(outer.src()).into(),
-        remote: std::net::Ipv6Addr::from(outer.dst()).into(),
-        key: None,
-        link: report.device.ifindex(),
-    };
-    let to = tunnels(report.ns).and_then(|all| all.receiver(cx, &sought));
-    let Some((_, tunnel)) = to else {
+    let sought = Sought::of_failed(Family::Ip6Tnl, report, None);
+    let to = sought.and_then(|sought| tunnels(report.ns)?.receiver(cx, &sought));
+    let (Some((_, tunnel)), Some(outer)) = (to, Ipv6::new(report.quoted)) else {
         return;
     };
     let taken = tunnel.parms.load(cx.guard).proto;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use weir_netlink::ifla::arphrd;
 use weir_netlink::{Attr, Error, Table};
 use weir_packet::header::ETH_P_IP;
+use weir_packet::header::ipv4::IPPROTO_IPIP;
 use weir_packet::{DropReason, Packet};
 
 use crate::Kind;
@@ -32,8 +33,6 @@ use crate::tunnel::receive;
 use crate::tunnel::{self, Flavour, IpTunnel};
 use crate::udp::Outer;
 
-/// `IPPROTO_IPIP`
-pub const IPPROTO_IPIP: u8 = 4;
 /// `IPPROTO_MPLS`
 pub const IPPROTO_MPLS: u8 = 137;
 
@@ -128,13 +127,7 @@ pub fn receive(
     at: usize,
     packet: Packet,
 ) -> Option<Packet> {
-    let sought = Sought {
-        family: Family::Ipip,
-        local: outer.dst,
-        remote: outer.src,
-        key: None,
-        link: underlay.ifindex(),
-    };
+    let sought = Sought::of(Family::Ipip, outer, None, underlay);
     let to = tunnels(underlay.namespace(cx.guard)).and_then(|all| {
         all.receiver(cx, &sought).or_else(|| {
             let family = Family::Sit;

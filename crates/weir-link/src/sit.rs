@@ -17,13 +17,14 @@ use std::sync::Arc;
 
 use weir_netlink::ifla::{arphrd, iptun};
 use weir_netlink::{Attr, Error, Table, Writer};
+use weir_packet::header::ipv4::{IPPROTO_IPIP, IPPROTO_IPV6};
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{DropReason, Packet};
 
 use crate::Kind;
 use crate::cpu::Cx;
 use crate::device::Device;
-use crate::ipip::{IPPROTO_IPIP, IPPROTO_MPLS};
+use crate::ipip::IPPROTO_MPLS;
 use crate::namespace::Namespace;
 use crate::protocols::Protocol;
 use crate::tunnel::inner::Inner;
@@ -34,8 +35,6 @@ use crate::tunnel::receive;
 use crate::tunnel::{self, Flavour, IpTunnel};
 use crate::udp::Outer;
 
-/// `IPPROTO_IPV6`
-pub const IPPROTO_IPV6: u8 = 41;
 /// The TTL of the fallback device's outer packets.
 const FALLBACK_TTL: u8 = 64;
 /// `SIT_ISATAP`
@@ -117,10 +116,7 @@ fn parse(data: Option<Attr<'_>>) -> Result<Parms, Error> {
 
 /// `ipip6_fill_info`
 fn fill(parms: &Parms, out: &mut Writer) {
-    out.put_u32(iptun::LINK, parms.link);
-    out.put_ip(iptun::LOCAL, parms.local);
-    out.put_ip(iptun::REMOTE, parms.remote);
-    out.put_u8(iptun::TTL, parms.ttl);
+    parms::fill_iptun_start(parms, out);
     out.put_u8(iptun::TOS, parms.tos);
     out.put_u8(iptun::PMTUDISC, u8::from(parms.df));
     out.put_be16(iptun::FLAGS, 0);
@@ -167,13 +163,7 @@ fn receive(
     at: usize,
     packet: Packet,
 ) -> Option<Packet> {
-    let sought = Sought {
-        family: Family::Sit,
-        local: outer.dst,
-        remote: outer.src,
-        key: None,
-        link: underlay.ifindex(),
-    };
+    let sought = Sought::of(Family::Sit, outer, None, underlay);
     let to = tunnels(underlay.namespace(cx.guard)).and_then(|all| all.receiver(cx, &sought));
     receive::deliver_ip(
         cx,

@@ -36,7 +36,7 @@ use crate::device::{AddressOrigin, Device, Mac, NewDevice};
 use crate::drops::Place;
 use crate::ethtool::{Driver, Link as LinkReport, LinkSettings};
 use crate::features::{Offer, bit};
-use crate::kind::InterfaceId;
+use crate::kind::{InterfaceId, check_mac};
 use crate::namespace::Namespace;
 use crate::stack::Stack;
 use crate::{Kind, Link, register};
@@ -468,10 +468,7 @@ impl Link for Handle {
         if self.0.is_bare() {
             return Err(Error::new(errno::EOPNOTSUPP));
         }
-        if mac[0] & 1 != 0 || mac == &[0; 6] {
-            return Err(Error::new(errno::EADDRNOTAVAIL));
-        }
-        Ok(())
+        check_mac(mac)
     }
 
     fn interface_id(&self) -> InterfaceId {

@@ -52,7 +52,7 @@ use crate::device::{AddressOrigin, Device, Mac};
 use crate::drops::Place;
 use crate::features::{Offer, bit};
 use crate::ipv4::route::Wanted;
-use crate::kind::InterfaceId;
+use crate::kind::{InterfaceId, check_mac};
 use crate::layers::Module;
 use crate::namespace::{Namespace, NsId};
 use crate::protocols::{Failed, Protocol, Receive, protocols};
@@ -316,7 +316,7 @@ fn configured(flavour: &Flavour, mut parms: Parms, fallback: bool) -> Parms {
     parms
 }
 
-/// Returns the number of bytes that a tunnel adds to what its MTU counts.
+/// Returns the number of bytes that a tunnel adds to what its MTU counts, without options of the outer header.
 fn overhead(flavour: &Flavour, parms: &Parms) -> u32 {
     let ip = if parms.local.is_ipv6() { 40 } else { 20 };
     ip + (flavour.header_len)(parms) + if flavour.ethernet { 14 } else { 0 }
@@ -427,10 +427,7 @@ impl Link for Handle {
         if !self.0.flavour.ethernet {
             return Err(Error::new(errno::EOPNOTSUPP));
         }
-        if mac[0] & 1 != 0 || mac == &[0; 6] {
-            return Err(Error::new(errno::EADDRNOTAVAIL));
-        }
-        Ok(())
+        check_mac(mac)
     }
 
     fn interface_id(&self) -> InterfaceId {

@@ -9,6 +9,7 @@ use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, Writer, errno, 
 use super::port::{mac, word};
 use super::{Macvlan, NODST, NOPROMISC};
 use crate::device::Mac;
+use crate::kind::check_mac;
 
 static POLICY: Policy = policy! {
     max attr::MAX;
@@ -50,9 +51,7 @@ fn invalid() -> Error {
 /// Checks the address of a source.
 fn source(attr: &Attr<'_>) -> Result<Mac, Error> {
     let mac: Mac = attr.payload.try_into().map_err(|_| invalid())?;
-    if mac[0] & 1 != 0 || mac == [0; 6] {
-        return Err(Error::new(errno::EADDRNOTAVAIL));
-    }
+    check_mac(&mac)?;
     Ok(mac)
 }
 

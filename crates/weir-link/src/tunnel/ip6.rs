@@ -15,10 +15,11 @@ use weir_packet::header::icmp::{
     ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED, ICMP_HOST_UNREACH, ICMPV6_ADDR_UNREACH,
     ICMPV6_DEST_UNREACH, ICMPV6_HDR_FIELD, ICMPV6_PARAMPROB, ICMPV6_PKT_TOOBIG,
 };
+use weir_packet::header::ipv4::IPPROTO_IPV6;
 use weir_packet::header::ipv6::{
     NEXTHDR_AUTH, NEXTHDR_DEST, NEXTHDR_FRAGMENT, NEXTHDR_HOP, NEXTHDR_ROUTING,
 };
-use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv6};
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ipv6};
 use weir_packet::{DropReason, Flags, Packet};
 use weir_sync::rcu::Guard;
 
@@ -26,7 +27,7 @@ use super::inner::Inner;
 use super::lookup::Family;
 use super::outer::{self, Header, Kind};
 use super::parms::Parms;
-use super::{Flavour, IpTunnel};
+use super::{Flavour, IpTunnel, MIN_MTU, overhead};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
@@ -51,8 +52,6 @@ pub mod flag {
 
 /// The largest outer packet in bytes (`IP6_MAX_MTU`).
 const IP6_MAX_MTU: u32 = 0xffff + 40;
-/// The smallest MTU in bytes (`ETH_MIN_MTU`, `IPV4_MIN_MTU`).
-const MIN_MTU: u32 = 68;
 /// The length in bytes of the destination options with an encapsulation limit.
 const OPTION: usize = 8;
 /// The type of the option (`IPV6_TLV_TNL_ENCAP_LIMIT`).
@@ -110,19 +109,13 @@ pub fn is_to_one(parms: &Parms) -> bool {
     parms.flags & both == both
 }
 
-/// Returns the number of bytes that a tunnel adds to what its MTU counts, without the option.
-fn overhead(flavour: &Flavour, parms: &Parms) -> u32 {
-    40 + (flavour.header_len)(parms)
-}
-
 /// Returns the MTU in bytes over a device with this one.
 fn over(flavour: &Flavour, parms: &Parms, lower: u32) -> u32 {
     let option = match parms.flags & flag::IGN_ENCAP_LIMIT {
         0 => OPTION as u32,
         _ => 0,
     };
-    let ethernet = if flavour.ethernet { 14 } else { 0 };
-    lower.saturating_sub(overhead(flavour, parms) + option + ethernet)
+    lower.saturating_sub(overhead(flavour, parms) + option)
 }
 
 /// Returns the MTU in bytes of a tunnel whose lower device is not known.
@@ -152,7 +145,6 @@ pub fn route_mtu(flavour: &Flavour, net: &Namespace, parms: &Parms, guard: &Guar
 
 /// Checks an MTU in bytes (`ip6_tnl_change_mtu`).
 pub fn check_mtu(flavour: &Flavour, parms: &Parms, mtu: u32) -> Result<(), Error> {
-    const IPPROTO_IPV6: u8 = 41;
     let least = match parms.proto {
         IPPROTO_IPV6 => output::MIN_MTU,
         _ => MIN_MTU,
@@ -161,8 +153,7 @@ pub fn check_mtu(flavour: &Flavour, parms: &Parms, mtu: u32) -> Result<(), Error
         0 | IPPROTO_IPV6 => IP6_MAX_MTU,
         _ => 0xffff,
     };
-    let ethernet = if flavour.ethernet { 14 } else { 0 };
-    let most = most - ethernet - overhead(flavour, parms);
+    let most = most - overhead(flavour, parms);
     match (least..=most).contains(&mtu) {
         true => Ok(()),
         false => Err(Error::new(errno::EINVAL)),
@@ -463,10 +454,7 @@ pub fn send(
         return refuse(cx, device, DropReason::RECURSION_LIMIT, packet);
     }
     let option = way.encap_limit.map_or(0, |_| OPTION);
-    let link = match tunnel.flavour.ethernet {
-        true => Ethernet::LEN,
-        false => 0,
-    };
+    let link = outer::ethernet_len(tunnel);
     let least = match inner.first {
         ETH_P_IPV6 => output::MIN_MTU,
         _ => MIN_MTU,

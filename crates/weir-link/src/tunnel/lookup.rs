@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Weak};
 
 use weir_netlink::{Error, errno};
+use weir_packet::header::Ipv6;
 use weir_sync::hash::RcuHash;
 use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex};
@@ -19,6 +20,8 @@ use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::namespace::Namespace;
 use crate::parts::Key;
+use crate::sockets::Report;
+use crate::udp::Outer;
 
 /// What distinguishes the tunnels of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,6 +94,31 @@ pub struct Sought {
     pub key: Option<u32>,
     /// The index of the device the packet came by.
     pub link: u32,
+}
+
+impl Sought {
+    /// For a packet with an outer header that came by a device.
+    pub fn of(family: Family, outer: &Outer, key: Option<u32>, underlay: &Device) -> Self {
+        Self {
+            family,
+            local: outer.dst,
+            remote: outer.src,
+            key,
+            link: underlay.ifindex(),
+        }
+    }
+
+    /// For an error about a packet over IPv6 that was sent: the tunnel that would receive the answer to it.
+    pub fn of_failed(family: Family, report: &Report<'_>, key: Option<u32>) -> Option<Self> {
+        let sent = Ipv6::new(report.quoted)?;
+        Some(Self {
+            family,
+            local: Ipv6Addr::from(sent.src()).into(),
+            remote: Ipv6Addr::from(sent.dst()).into(),
+            key,
+            link: report.device.ifindex(),
+        })
+    }
 }
 
 /// Returns the tunnels of a namespace, if it has ever had one.

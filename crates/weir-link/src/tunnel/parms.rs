@@ -213,17 +213,87 @@ pub fn gre_table(data: Option<Attr<'_>>) -> Result<Table<'_>, Error> {
     table(data, &GRE_POLICY)
 }
 
-fn address(table: &Table<'_>, ty: u16) -> Result<IpAddr, Error> {
-    Ok(match table.get(ty) {
-        Some(attr) => attr.ipv4()?.into(),
-        None => Ipv4Addr::UNSPECIFIED.into(),
+/// Returns an address of a family.
+fn address(table: &Table<'_>, ty: u16, ipv6: bool) -> Result<IpAddr, Error> {
+    Ok(match (table.get(ty), ipv6) {
+        (Some(attr), true) => attr.ipv6()?.into(),
+        (Some(attr), false) => attr.ipv4()?.into(),
+        (None, true) => Ipv6Addr::UNSPECIFIED.into(),
+        (None, false) => Ipv4Addr::UNSPECIFIED.into(),
     })
 }
 
-fn address6(table: &Table<'_>, ty: u16) -> Result<IpAddr, Error> {
-    Ok(match table.get(ty) {
-        Some(attr) => attr.ipv6()?.into(),
-        None => Ipv6Addr::UNSPECIFIED.into(),
+/// The attributes that all kinds have, by their numbers.
+struct Common {
+    link: u16,
+    local: u16,
+    remote: u16,
+    ttl: u16,
+    fwmark: u16,
+    external: u16,
+    encap: [u16; 4],
+}
+
+/// Those of the kinds without GRE.
+const IPTUN: Common = Common {
+    link: iptun::LINK,
+    local: iptun::LOCAL,
+    remote: iptun::REMOTE,
+    ttl: iptun::TTL,
+    fwmark: iptun::FWMARK,
+    external: iptun::COLLECT_METADATA,
+    encap: IPTUN_ENCAP,
+};
+
+/// Those of the kinds of GRE.
+const GRE: Common = Common {
+    link: gre::LINK,
+    local: gre::LOCAL,
+    remote: gre::REMOTE,
+    ttl: gre::TTL,
+    fwmark: gre::FWMARK,
+    external: gre::COLLECT_METADATA,
+    encap: GRE_ENCAP,
+};
+
+/// Returns the parameters that all kinds have.
+fn common(table: &Table<'_>, ipv6: bool, ty: &Common) -> Result<Parms, Error> {
+    let [encap, ..] = ty.encap;
+    no_encap(table, encap)?;
+    Ok(Parms {
+        link: table.u32(ty.link)?.unwrap_or(0),
+        local: address(table, ty.local, ipv6)?,
+        remote: address(table, ty.remote, ipv6)?,
+        ttl: table.u8(ty.ttl)?.unwrap_or(0),
+        fwmark: table.u32(ty.fwmark)?.unwrap_or(0),
+        external: table.has(ty.external),
+        ..Parms::new(ipv6)
+    })
+}
+
+/// Adds what the kinds over IPv6 have beside that.
+fn over_ipv6(
+    table: &Table<'_>,
+    [encap_limit, flowinfo, flags]: [u16; 3],
+    parms: Parms,
+) -> Result<Parms, Error> {
+    Ok(Parms {
+        encap_limit: table.u8(encap_limit)?.unwrap_or(0),
+        flowinfo: table.be32(flowinfo)?.unwrap_or(0),
+        flags: table.u32(flags)?.unwrap_or(0),
+        ..parms
+    })
+}
+
+/// Adds the flags and keys of the kinds of GRE.
+fn with_keys(table: &Table<'_>, parms: Parms) -> Result<Parms, Error> {
+    let (iflags, oflags) = gre_flags(table)?;
+    Ok(Parms {
+        iflags,
+        oflags,
+        ikey: table.be32(gre::IKEY)?.unwrap_or(0),
+        okey: table.be32(gre::OKEY)?.unwrap_or(0),
+        ..parms
     })
 }
 
@@ -237,49 +307,41 @@ fn no_encap(table: &Table<'_>, ty: u16) -> Result<(), Error> {
 
 /// Returns the parameters of the kinds ipip and sit (`ip_tunnel_netlink_parms`).
 pub fn iptun(table: &Table<'_>, has_data: bool) -> Result<Parms, Error> {
-    let mut parms = Parms::new(false);
     if !has_data {
-        return Ok(parms);
+        return Ok(Parms::new(false));
     }
-    no_encap(table, iptun::ENCAP_TYPE)?;
-    parms.link = table.u32(iptun::LINK)?.unwrap_or(0);
-    parms.local = address(table, iptun::LOCAL)?;
-    parms.remote = address(table, iptun::REMOTE)?;
-    parms.ttl = table.u8(iptun::TTL)?.unwrap_or(0);
-    parms.tos = table.u8(iptun::TOS)?.unwrap_or(0);
-    parms.df = parms.ttl != 0 || table.u8(iptun::PMTUDISC)? != Some(0);
-    parms.proto = table.u8(iptun::PROTO)?.unwrap_or(0);
-    parms.fwmark = table.u32(iptun::FWMARK)?.unwrap_or(0);
-    parms.external = table.has(iptun::COLLECT_METADATA);
-    Ok(parms)
+    let parms = common(table, false, &IPTUN)?;
+    Ok(Parms {
+        tos: table.u8(iptun::TOS)?.unwrap_or(0),
+        df: parms.ttl != 0 || table.u8(iptun::PMTUDISC)? != Some(0),
+        proto: table.u8(iptun::PROTO)?.unwrap_or(0),
+        ..parms
+    })
 }
 
 /// Returns the parameters of the kind ip6tnl (`ip6_tnl_netlink_parms`).
 pub fn ip6tnl(table: &Table<'_>, has_data: bool) -> Result<Parms, Error> {
-    let mut parms = Parms::new(true);
     if !has_data {
-        return Ok(parms);
+        return Ok(Parms::new(true));
     }
-    no_encap(table, iptun::ENCAP_TYPE)?;
-    parms.link = table.u32(iptun::LINK)?.unwrap_or(0);
-    parms.local = address6(table, iptun::LOCAL)?;
-    parms.remote = address6(table, iptun::REMOTE)?;
-    parms.ttl = table.u8(iptun::TTL)?.unwrap_or(0);
-    parms.encap_limit = table.u8(iptun::ENCAP_LIMIT)?.unwrap_or(0);
-    parms.flowinfo = table.be32(iptun::FLOWINFO)?.unwrap_or(0);
-    parms.flags = table.u32(iptun::FLAGS)?.unwrap_or(0);
-    parms.proto = table.u8(iptun::PROTO)?.unwrap_or(0);
-    parms.external = table.has(iptun::COLLECT_METADATA);
-    parms.fwmark = table.u32(iptun::FWMARK)?.unwrap_or(0);
-    Ok(parms)
+    let types = [iptun::ENCAP_LIMIT, iptun::FLOWINFO, iptun::FLAGS];
+    Ok(Parms {
+        proto: table.u8(iptun::PROTO)?.unwrap_or(0),
+        ..over_ipv6(table, types, common(table, true, &IPTUN)?)?
+    })
 }
 
-/// Writes the parameters of the kind ip6tnl (`ip6_tnl_fill_info`).
-pub fn fill_ip6tnl(parms: &Parms, out: &mut Writer) {
+/// Writes what all kinds without GRE write first.
+pub fn fill_iptun_start(parms: &Parms, out: &mut Writer) {
     out.put_u32(iptun::LINK, parms.link);
     out.put_ip(iptun::LOCAL, parms.local);
     out.put_ip(iptun::REMOTE, parms.remote);
     out.put_u8(iptun::TTL, parms.ttl);
+}
+
+/// Writes the parameters of the kind ip6tnl (`ip6_tnl_fill_info`).
+pub fn fill_ip6tnl(parms: &Parms, out: &mut Writer) {
+    fill_iptun_start(parms, out);
     out.put_u8(iptun::ENCAP_LIMIT, parms.encap_limit);
     out.put_be32(iptun::FLOWINFO, parms.flowinfo);
     out.put_u32(iptun::FLAGS, parms.flags);
@@ -325,10 +387,7 @@ pub fn check_iptun_proto(table: &Table<'_>, known: &[u8]) -> Result<(), Error> {
 
 /// Writes the parameters of the kind ipip (`ipip_fill_info`).
 pub fn fill_iptun(parms: &Parms, out: &mut Writer) {
-    out.put_u32(iptun::LINK, parms.link);
-    out.put_ip(iptun::LOCAL, parms.local);
-    out.put_ip(iptun::REMOTE, parms.remote);
-    out.put_u8(iptun::TTL, parms.ttl);
+    fill_iptun_start(parms, out);
     out.put_u8(iptun::TOS, parms.tos);
     out.put_u8(iptun::PROTO, parms.proto);
     out.put_u8(iptun::PMTUDISC, u8::from(parms.df));
@@ -353,24 +412,11 @@ pub fn gre_flags(table: &Table<'_>) -> Result<(u16, u16), Error> {
 
 /// Returns the parameters of the kinds ip6gre and ip6gretap (`ip6gre_netlink_parms`).
 pub fn ip6gre(table: &Table<'_>, has_data: bool) -> Result<Parms, Error> {
-    let mut parms = Parms::new(true);
     if !has_data {
-        return Ok(parms);
+        return Ok(Parms::new(true));
     }
-    (parms.iflags, parms.oflags) = gre_flags(table)?;
-    no_encap(table, gre::ENCAP_TYPE)?;
-    parms.link = table.u32(gre::LINK)?.unwrap_or(0);
-    parms.ikey = table.be32(gre::IKEY)?.unwrap_or(0);
-    parms.okey = table.be32(gre::OKEY)?.unwrap_or(0);
-    parms.local = address6(table, gre::LOCAL)?;
-    parms.remote = address6(table, gre::REMOTE)?;
-    parms.ttl = table.u8(gre::TTL)?.unwrap_or(0);
-    parms.encap_limit = table.u8(gre::ENCAP_LIMIT)?.unwrap_or(0);
-    parms.flowinfo = table.be32(gre::FLOWINFO)?.unwrap_or(0);
-    parms.flags = table.u32(gre::FLAGS)?.unwrap_or(0);
-    parms.fwmark = table.u32(gre::FWMARK)?.unwrap_or(0);
-    parms.external = table.has(gre::COLLECT_METADATA);
-    Ok(parms)
+    let types = [gre::ENCAP_LIMIT, gre::FLOWINFO, gre::FLAGS];
+    with_keys(table, over_ipv6(table, types, common(table, true, &GRE)?)?)
 }
 
 /// The attributes of an encapsulation of the kinds of GRE, in the order in which they are written.
@@ -408,28 +454,19 @@ pub fn fill_ip6gre(parms: &Parms, out: &mut Writer) {
 
 /// Returns the parameters of the kinds gre and gretap (`ipgre_tunnel_validate`, `ipgre_netlink_parms`).
 pub fn gre(table: &Table<'_>, has_data: bool) -> Result<Parms, Error> {
-    let mut parms = Parms::new(false);
     if !has_data {
-        return Ok(parms);
+        return Ok(Parms::new(false));
     }
-    let flags = gre_flags(table)?;
-    no_encap(table, gre::ENCAP_TYPE)?;
-    parms.link = table.u32(gre::LINK)?.unwrap_or(0);
-    (parms.iflags, parms.oflags) = flags;
-    parms.ikey = table.be32(gre::IKEY)?.unwrap_or(0);
-    parms.okey = table.be32(gre::OKEY)?.unwrap_or(0);
-    parms.local = address(table, gre::LOCAL)?;
-    parms.remote = address(table, gre::REMOTE)?;
-    parms.ttl = table.u8(gre::TTL)?.unwrap_or(0);
-    parms.tos = table.u8(gre::TOS)?.unwrap_or(0);
-    parms.df = table.u8(gre::PMTUDISC)? != Some(0);
-    parms.external = table.has(gre::COLLECT_METADATA);
-    parms.ignore_df = table.u8(gre::IGNORE_DF)?.is_some_and(|value| value != 0);
-    if parms.ignore_df && parms.df {
-        return Err(Error::new(errno::EINVAL));
+    let parms = Parms {
+        tos: table.u8(gre::TOS)?.unwrap_or(0),
+        df: table.u8(gre::PMTUDISC)? != Some(0),
+        ignore_df: table.u8(gre::IGNORE_DF)?.is_some_and(|value| value != 0),
+        ..with_keys(table, common(table, false, &GRE)?)?
+    };
+    match parms.ignore_df && parms.df {
+        true => Err(Error::new(errno::EINVAL)),
+        false => Ok(parms),
     }
-    parms.fwmark = table.u32(gre::FWMARK)?.unwrap_or(0);
-    Ok(parms)
 }
 
 /// Writes the parameters of the kinds gre and gretap (`ipgre_fill_info`).

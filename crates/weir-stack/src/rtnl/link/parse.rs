@@ -8,6 +8,7 @@ use weir_netlink::{
 };
 
 use crate::device::Mac;
+use crate::kind::check_mac;
 use crate::link::NewLink;
 use crate::namespace::Namespace;
 use crate::rtnl::Ctl;
@@ -177,9 +178,7 @@ fn new_address(attrs: &Table<'_>) -> Result<Option<Mac>, Error> {
         .payload
         .try_into()
         .map_err(|_| Error::new(errno::EINVAL))?;
-    if mac[0] & 1 != 0 || mac == [0; 6] {
-        return Err(Error::new(errno::EADDRNOTAVAIL));
-    }
+    check_mac(&mac)?;
     Ok(Some(mac))
 }
 
