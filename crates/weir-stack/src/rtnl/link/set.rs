@@ -9,7 +9,7 @@ use weir_netlink::{Error, IfInfoMsg, Table, errno, ifla, rtm};
 use weir_sync::rcu::Guard;
 
 use super::parse;
-use crate::device::{Device, NameOrigin};
+use crate::device::{Device, Mac, NameOrigin};
 use crate::layers::{Event, Site};
 use crate::link::{self, NewLink};
 use crate::listen::ConfEvent;
@@ -69,6 +69,18 @@ fn change_flags(
     Ok((device.flags() ^ before) & !iff::UP != 0)
 }
 
+/// Refuses a link-layer address that is shorter than the device's (`validate_linkmsg`).
+fn check_address_len(device: &Device, attrs: &Table<'_>) -> Result<(), Error> {
+    let own = device.link.hardware_addresses();
+    let least = own.map_or(size_of::<Mac>(), |(own, _)| own.len());
+    for ty in [ifla::ADDRESS, ifla::BROADCAST] {
+        if attrs.get(ty).is_some_and(|attr| attr.payload.len() < least) {
+            return Err(Error::new(errno::EINVAL));
+        }
+    }
+    Ok(())
+}
+
 /// Changes a device (`do_setlink`).
 pub fn set(
     ctl: &mut Ctl<'_>,
@@ -76,6 +88,7 @@ pub fn set(
     info: &IfInfoMsg,
     attrs: &Table<'_>,
 ) -> Result<(), Error> {
+    check_address_len(device, attrs)?;
     let target = parse::target_namespace(ctl, attrs)?;
     // Linux's devices of these kinds have no `ndo_set_config`, `ndo_set_vf_*` and `ndo_set_vf_port`.
     let absent = [
