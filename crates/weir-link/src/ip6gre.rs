@@ -12,7 +12,8 @@
 //! | `encaplimit`, `hoplimit`, `tclass`, `flowlabel`, `dscp`, `fwmark` | as of [`crate::ip6tnl`]; ECN bits are not copied to the outer header unless the traffic class is |
 //! | `external` | sends by each packet's tunnel metadata (`tunnel_key`), and sets it on receive; one device of either kind |
 //!
-//! A tunnel that hears that its remote cannot be reached tells the senders of as many of the next packets. `dscp inherit`
+//! A tunnel that hears that its remote cannot be reached tells the senders of as many of the next packets, and it keeps path
+//! MTUs ([`path_mtu`]). `dscp inherit`
 //! of ip6gretap changes the header of the IP packet in the frame; Linux 6.1 takes IPv4 headers for IPv6 ones there. Not
 //! implemented, besides what [`crate::tunnel`] lists: WCCP.
 
@@ -22,7 +23,8 @@ use std::sync::Arc;
 use weir_netlink::ifla::{self, arphrd, gre as attr};
 use weir_netlink::{Attr, Error, Table, errno};
 use weir_packet::header::icmp::{
-    ICMPV6_DEST_UNREACH, ICMPV6_EXC_HOPLIMIT, ICMPV6_PORT_UNREACH, ICMPV6_TIME_EXCEED,
+    ICMPV6_DEST_UNREACH, ICMPV6_EXC_HOPLIMIT, ICMPV6_PKT_TOOBIG, ICMPV6_PORT_UNREACH,
+    ICMPV6_TIME_EXCEED,
 };
 use weir_packet::header::ipv4::IPPROTO_GRE;
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
@@ -33,6 +35,7 @@ use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
 use crate::gre::{self, ETH_P_TEB};
+use crate::ipv6::path_mtu;
 use crate::kind::check_mac;
 use crate::namespace::Namespace;
 use crate::protocols::Protocol;
@@ -221,7 +224,7 @@ fn receive(
     None
 }
 
-/// Remembers that a remote cannot be reached (`ip6gre_err`).
+/// Remembers that a remote cannot be reached, or how much fits the path to it (`ip6gre_err`).
 fn failed(cx: &mut Cx<'_>, report: &Report<'_>) {
     let is_lasting = match (report.ty, report.code) {
         (ICMPV6_DEST_UNREACH, code) => code != ICMPV6_PORT_UNREACH,
@@ -230,12 +233,17 @@ fn failed(cx: &mut Cx<'_>, report: &Report<'_>) {
     };
     let segment = report.quoted.get(report.at..).unwrap_or_default();
     let header = gre::parse_start(segment);
-    let (Some((info, _)), true) = (header, is_lasting) else {
+    let Some((info, _)) = header else {
         return;
     };
     let sought = Sought::of_failed(Family::Ip6Gre, report, Some(info.key));
     let to = sought.and_then(|sought| find(report.ns, cx, &sought, info.protocol));
-    if let Some((_, tunnel)) = to {
+    let Some((_, tunnel)) = to else {
+        return;
+    };
+    if is_lasting {
         ip6::remember_failure(tunnel, cx.now);
+    } else if report.ty == ICMPV6_PKT_TOOBIG {
+        path_mtu::learn(cx, report);
     }
 }

@@ -14,8 +14,8 @@
 //! | `allow-localremote` | the remote address may be one of the namespace's |
 //! | `external` | sends by each packet's tunnel metadata (`tunnel_key`), and sets it on receive |
 //!
-//! Errors about outer packets are told to the inner sender. Not implemented, besides what [`crate::tunnel`] lists: path
-//! MTUs that such errors report are not kept.
+//! Errors about outer packets are told to the inner sender, and path MTUs are kept ([`path_mtu`]). What is not implemented
+//! is in [`crate::tunnel`].
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::ipip::IPPROTO_MPLS;
 use crate::ipv4::{self, route::Wanted};
-use crate::ipv6::{self, output};
+use crate::ipv6::{self, output, path_mtu};
 use crate::namespace::Namespace;
 use crate::protocols::{Failed, Protocol, Receive};
 use crate::sockets::Report;
@@ -241,6 +241,7 @@ fn failed(cx: &mut Cx<'_>, report: &Report<'_>) {
             }
         }
         (ICMPV6_PKT_TOOBIG, _) => {
+            path_mtu::learn(cx, report);
             let mtu = report.info.saturating_sub(report.at as u32);
             let mtu = mtu.max(output::MIN_MTU);
             match Ipv6::LEN as u32 + u32::from(outer.payload_len()) > mtu {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Exceptions of routes: the gateway that one destination has in place of that of its route
+//! Exceptions of routes: the gateway or the path MTU that one destination has in place of those of its route
 //! (`struct fib_nh_exception`, `struct rt6_exception`).
 //!
-//! Redirects make them. An exception belongs to a hop of a route and ends with the route, as in Linux. Packets
+//! Redirects make them, and errors about packets of tunnels over IPv6 that are too big for the path. An exception belongs to a hop of a route and ends with the route, as in Linux. Packets
 //! look for one after their route has been found; without exceptions that costs one load.
 //!
-//! IPv4 exceptions end at a time ([`LIFETIME`]), IPv6 ones when no packet has used them for 60 to 90 seconds
-//! (`ip6_rt_gc_timeout`, `ip6_rt_gc_interval`).
+//! IPv4 exceptions end at a time ([`LIFETIME`]), as path MTUs do. IPv6 gateways end when no packet has used them for 60 to
+//! 90 seconds (`ip6_rt_gc_timeout`, `ip6_rt_gc_interval`).
 //!
 //! A family has at most [`MOST`] in a namespace; then the oldest makes way. (Linux: five times 2,048 for a hop.) A host on
 //! the link can send as many redirects as the link carries, so the cost of one does not depend on how many there are.
 //!
-//! Not implemented: path MTUs learned from errors.
+//! Not implemented: path MTUs over IPv4, and those that sockets learn, who keep their own.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -45,6 +45,8 @@ pub struct Exception<K, D: RouteDevice> {
     pub table: u32,
     /// The gateway; `None` if the destination is on the link.
     pub gateway: Option<IpAddr>,
+    /// The path MTU in bytes, if one has been learned.
+    pub mtu: Option<u32>,
     /// When it ends, in ns of the stack's clock.
     pub expires: Option<u64>,
     hop: HopId,
@@ -71,6 +73,27 @@ struct Id<K> {
 }
 
 impl<K: Address, D: RouteDevice> Exception<K, D> {
+    fn new(
+        dst: K,
+        found: &Found<'_, K, D>,
+        gateway: Option<IpAddr>,
+        mtu: Option<u32>,
+        expires: Option<u64>,
+    ) -> Self {
+        Self {
+            dst,
+            table: found.table,
+            gateway,
+            mtu,
+            expires,
+            hop: (found.hop.oif, found.hop.gateway),
+            info: Arc::downgrade(found.info),
+            number: 0,
+            idle: AtomicU32::new(0),
+            used: AtomicBool::new(false),
+        }
+    }
+
     fn id(&self) -> Id<K> {
         Id {
             dst: self.dst,
@@ -220,17 +243,15 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
         gateway: Option<IpAddr>,
         expires: Option<u64>,
     ) {
-        let new = Exception {
-            dst,
-            table: found.table,
-            gateway,
-            expires,
-            hop: (found.hop.oif, found.hop.gateway),
-            info: Arc::downgrade(found.info),
-            number: 0,
-            idle: AtomicU32::new(0),
-            used: AtomicBool::new(false),
-        };
+        let new = Exception::new(dst, found, gateway, None, expires);
+        self.exceptions.enter(new, found.guard);
+    }
+
+    /// Gives a destination of a hop a path MTU in bytes (`__ip6_rt_update_pmtu`). A gateway that a redirect gave it stays.
+    pub fn set_path_mtu(&self, dst: K, found: &Found<'_, K, D>, mtu: u32, expires: u64) {
+        let before = self.exceptions.of(dst, found.info, found.hop, found.guard);
+        let gateway = before.map_or(found.hop.gateway, |one| one.gateway);
+        let new = Exception::new(dst, found, gateway, Some(mtu), Some(expires));
         self.exceptions.enter(new, found.guard);
     }
 

@@ -50,6 +50,14 @@ impl Metrics {
         }
     }
 
+    /// Sets the value of `RTAX_*` number `metric`.
+    pub fn set(&mut self, metric: u16, value: u32) {
+        let slot = usize::from(metric).checked_sub(1);
+        if let Some(slot) = slot.and_then(|index| self.values.get_mut(index)) {
+            *slot = value;
+        }
+    }
+
     /// Returns whether no metric is set.
     pub fn is_empty(&self) -> bool {
         self.values == [0; METRICS] && self.congestion.is_none()

@@ -14,6 +14,7 @@ pub mod local;
 mod mld;
 pub mod nd;
 pub mod output;
+pub mod path_mtu;
 mod ra;
 pub mod reassembly;
 mod redirected;

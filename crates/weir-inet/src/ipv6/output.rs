@@ -2,13 +2,14 @@
 //! Locally generated packets: route, source address, hop limit, fragments
 //! (`ip6_route_output_flags`, `ip6_dst_hoplimit`, `ip6_finish_output`, `ip6_fragment`).
 //!
-//! Not implemented: path MTUs learned from "packet too big", and extension
+//! Path MTUs learned from "packet too big" are those of [`super::path_mtu`]. Not implemented: extension
 //! headers in front of a fragment header, which nothing here creates.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use weir_netlink::rta;
+use weir_packet::header::icmp::ICMPV6_PKT_TOOBIG;
 use weir_packet::header::ipv6::{IPPROTO_ICMPV6, ipv6};
 use weir_packet::header::{ETH_P_IPV6, Ipv6};
 use weir_packet::packet::Flags;
@@ -21,7 +22,7 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::fib::encap::{self, Encap};
 use crate::fib::host::{WithRoutes, l3_output};
-use crate::fib::lookup::{Flow, LookupFlags};
+use crate::fib::lookup::{Flow, Found, LookupFlags};
 use crate::fib::route::RouteInfo;
 use crate::ipv6::WithIpv6;
 use crate::mib::Count;
@@ -54,6 +55,8 @@ pub struct Route<'g> {
     pub info: &'g RouteInfo<Arc<Device>>,
     /// The encapsulation of packets.
     pub encap: Option<&'g Arc<Encap>>,
+    /// The path MTU in bytes, if it is not that of the route or the device.
+    path_mtu: Option<u32>,
 }
 
 /// Routes packets from `src` (unspecified: not selected yet) to `dst`, through the device `oif` (0:
@@ -96,6 +99,57 @@ pub fn route_by<'g>(
     key: &Key,
     guard: &'g Guard,
 ) -> Result<Route<'g>, i32> {
+    let found = find(ns, src, dst, oif, key, guard)?;
+    through(ns, &found, dst, guard)
+}
+
+/// Returns the route of packets to `dst`, which may be an exception of the one found.
+///
+/// # Errors
+/// ENETUNREACH without a device.
+pub(super) fn through<'g>(
+    ns: &'g Namespace,
+    found: &Found<'g, u128, Arc<Device>>,
+    dst: Ipv6Addr,
+    guard: &'g Guard,
+) -> Result<Route<'g>, i32> {
+    let named = found
+        .hop
+        .device
+        .as_ref()
+        .ok_or(weir_netlink::errno::ENETUNREACH)?;
+    let kind = found.info.spec.kind;
+    let device = if matches!(kind, rta::rtn::LOCAL | rta::rtn::ANYCAST) {
+        own_device(ns, named, dst, guard)
+    } else {
+        named
+    };
+    let exception = ns.fib().v6.exceptions.find(dst.into(), found, guard);
+    let next_hop = match exception.map_or(found.hop.gateway, |one| one.gateway) {
+        Some(IpAddr::V6(gateway)) => gateway,
+        _ => dst,
+    };
+    Ok(Route {
+        device,
+        next_hop,
+        kind,
+        dst_len: found.dst_len,
+        named,
+        info: found.info,
+        encap: found.info.encap_of(found.hop),
+        path_mtu: exception.and_then(|one| one.mtu),
+    })
+}
+
+/// Finds the route of packets, without its exceptions.
+pub(super) fn find<'g>(
+    ns: &'g Namespace,
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    oif: u32,
+    key: &Key,
+    guard: &'g Guard,
+) -> Result<Found<'g, u128, Arc<Device>>, i32> {
     let (l3_table, bound) = l3_output(ns, oif, guard);
     let flow = Flow {
         dst: dst.into(),
@@ -117,31 +171,7 @@ pub fn route_by<'g>(
     if found.is_multipath_of(bound) {
         found = found.select(super::input::multipath_hash(ns, &flow, None));
     }
-    let named = found
-        .hop
-        .device
-        .as_ref()
-        .ok_or(weir_netlink::errno::ENETUNREACH)?;
-    let kind = found.info.spec.kind;
-    let device = if matches!(kind, rta::rtn::LOCAL | rta::rtn::ANYCAST) {
-        own_device(ns, named, dst, guard)
-    } else {
-        named
-    };
-    let exception = ns.fib().v6.exceptions.find(dst.into(), &found, guard);
-    let next_hop = match exception.map_or(found.hop.gateway, |one| one.gateway) {
-        Some(IpAddr::V6(gateway)) => gateway,
-        _ => dst,
-    };
-    Ok(Route {
-        device,
-        next_hop,
-        kind,
-        dst_len: found.dst_len,
-        named,
-        info: found.info,
-        encap: found.info.encap_of(found.hop),
-    })
+    Ok(found)
 }
 
 /// Returns the device of packets to an address of `named`: its VRF or, without one, the loopback device
@@ -169,11 +199,18 @@ pub(super) fn metric(info: &RouteInfo<Arc<Device>>, metric: u16) -> u32 {
 impl Route<'_> {
     /// Returns the path MTU in bytes (`ip6_mtu`).
     pub fn mtu(&self) -> u32 {
-        let mtu = match metric(self.info, rta::ax::MTU) {
+        let kept = self.path_mtu;
+        let mtu = match kept.unwrap_or_else(|| metric(self.info, rta::ax::MTU)) {
             0 => mtu_of(self.device),
             mtu => mtu.max(MIN_MTU),
         };
         mtu.saturating_sub(Encap::headroom(self.encap))
+    }
+
+    /// Takes no more than `mtu` bytes for the path MTU.
+    pub fn limit(&mut self, mtu: u32) {
+        let mtu = mtu.min(self.mtu());
+        self.path_mtu = Some(mtu + Encap::headroom(self.encap));
     }
 
     /// Returns the default hop limit (`ip6_dst_hoplimit`).
@@ -312,7 +349,8 @@ pub(super) fn count_multicast(cx: &Cx<'_>, device: &Device, dst: Ipv6Addr, batch
     }
 }
 
-/// Like [`send`], for a tunnel's packet, which is never fragmented (`ip6tunnel_xmit`).
+/// Like [`send`], for a tunnel's packet, which is never fragmented (`ip6tunnel_xmit`). If it does not fit the path, this
+/// host tells itself, and so the tunnel (`ip6_fragment`).
 pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: Packet) {
     let device = route.device;
     let mut packet = match with_header(packet, head) {
@@ -320,8 +358,10 @@ pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: P
         Err(packet) => return cx.drop(device, Place::Ipv6Out, DropReason::NOMEM, packet),
     };
     packet.dev = device.key.0;
-    if packet.len() > route.mtu() as usize {
+    let mtu = route.mtu();
+    if packet.len() > mtu as usize {
         cx.mib6(route.named).ip(Ip::FragFails, 1);
+        super::icmp::send_error(cx, device, &packet, ICMPV6_PKT_TOOBIG, 0, mtu);
         return cx.drop(device, Place::Ipv6Out, DropReason::PKT_TOO_BIG, packet);
     }
     let Some(packet) = encap::attach(route.encap, cx, (device, Place::Ipv6Out), packet) else {

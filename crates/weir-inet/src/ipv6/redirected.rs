@@ -154,7 +154,7 @@ impl Accepted<'_> {
         ns.fib()
             .v6
             .set_exception(destination, &self.found, gateway, None);
-        look_again(cx.stack, ns, cx.now + INTERVAL);
+        look_again(cx.stack, ns, cx.now);
     }
 }
 
@@ -199,8 +199,9 @@ fn is_no_router(ns: &Namespace, exception: &Exception<u128, Arc<Device>>, guard:
     entry.is_none_or(|entry| entry.flags() & weir_netlink::nda::ntf::ROUTER == 0)
 }
 
-/// Looks for exceptions that have ended at a time in ns (`fib6_run_gc`).
-fn look_again(stack: &Stack, ns: &Arc<Namespace>, time: u64) {
+/// Looks for exceptions that have ended, an interval after a time in ns and then as long as there are any
+/// (`fib6_run_gc`).
+pub(super) fn look_again(stack: &Stack, ns: &Arc<Namespace>, now: u64) {
     let mut timer = ns.fib().v6.exceptions.timer.lock();
     if timer.is_some() {
         return;
@@ -211,9 +212,10 @@ fn look_again(stack: &Stack, ns: &Arc<Namespace>, time: u64) {
         ns.fib().v6.exceptions.timer.lock().take();
         let no_router = |one: &Exception<_, _>| is_no_router(&ns, one, cx.guard);
         let fib = &ns.fib().v6;
-        if let Some(next) = fib.look_after_exceptions(cx.stack.clock.now(), no_router) {
-            look_again(cx.stack, &ns, next);
+        let now = cx.stack.clock.now();
+        if fib.look_after_exceptions(now, no_router).is_some() {
+            look_again(cx.stack, &ns, now);
         }
     };
-    *timer = Some(stack.arm(time, Holds::Nothing, Box::new(fire)));
+    *timer = Some(stack.arm(now + INTERVAL, Holds::Nothing, Box::new(fire)));
 }

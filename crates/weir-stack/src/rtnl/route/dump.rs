@@ -207,7 +207,9 @@ impl RouteDump {
                         })
                     }),
                     Cached::V6(one) => one.route().is_none_or(|info| {
-                        ctl.message(out, rtm::NEWROUTE, |out| fill::exception6(out, one, &info))
+                        ctl.message(out, rtm::NEWROUTE, |out| {
+                            fill::exception6(out, one, &info, look)
+                        })
                     }),
                 };
             if !written {

@@ -15,7 +15,7 @@ use crate::device::Device;
 use crate::fib::encap::Encap;
 use crate::fib::exception::Exception;
 use crate::fib::object::State;
-use crate::fib::route::{Metrics, NextHop, Route, RouteInfo, flag};
+use crate::fib::route::{Metrics, NextHop, Route, RouteInfo, RouteSpec, flag};
 use crate::fib::{Address, RouteDevice};
 use crate::namespace::Namespace;
 use crate::stack::Stack;
@@ -244,6 +244,7 @@ pub fn exception6(
     out: &mut Writer,
     exception: &Exception<u128, Arc<Device>>,
     info: &RouteInfo<Arc<Device>>,
+    look: Look<'_>,
 ) {
     let spec = &info.spec;
     out.fixed(&RtMsg {
@@ -261,13 +262,32 @@ pub fn exception6(
     if let Some(source) = spec.prefsrc {
         out.put_ip(rta::PREFSRC, source);
     }
-    metrics(out, spec.metrics.as_deref());
+    metrics6(out, spec, Some(exception));
     out.put_u32(rta::PRIORITY, spec.priority);
     if let Some(gateway) = exception.gateway {
         put_gateway(out, gateway, true);
     }
     out.put_u32(rta::OIF, exception.oif());
-    tail6(out, 0, 0, spec.pref);
+    let expires = exception.expires;
+    let expires = expires.map_or(0, |expires| ticks(expires, look.now));
+    tail6(out, expires, 0, spec.pref);
+}
+
+/// Writes the metrics of an IPv6 route with an exception, whose path MTU is one of them.
+pub fn metrics6(
+    out: &mut Writer,
+    spec: &RouteSpec,
+    exception: Option<&Exception<u128, Arc<Device>>>,
+) {
+    let own = spec.metrics.as_deref();
+    match exception.and_then(|one| one.mtu) {
+        Some(mtu) => {
+            let mut all = own.cloned().unwrap_or_default();
+            all.set(ax::MTU, mtu);
+            metrics(out, Some(&all));
+        }
+        None => metrics(out, own),
+    }
 }
 
 /// Returns a lifetime in hundredths of a second, negative if it has expired.

@@ -629,6 +629,7 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     };
     let exception = ns.fib().v6.exceptions.find(flow.dst, &found, guard);
     let gateway = exception.map_or(found.hop.gateway, |one| one.gateway);
+    let now = ctl.stack.clock.now();
     ctl.reply(rtm::NEWROUTE, 0, |out| {
         out.fixed(&RtMsg {
             flags: exception.map_or(0, |_| rtm::f::CLONED),
@@ -649,7 +650,7 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         } else if let Some(source) = prefsrc {
             out.put_ipv6(rta::PREFSRC, source);
         }
-        fill::metrics(out, spec.metrics.as_deref());
+        fill::metrics6(out, spec, exception.map(|one| &**one));
         out.put_u32(rta::PRIORITY, spec.priority);
         if let Some(gateway) = gateway {
             fill::put_gateway(out, gateway, true);
@@ -658,6 +659,8 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         if let Some(encap) = info.encap_of(found.hop) {
             fill::encap(out, encap);
         }
-        fill::tail6(out, 0, 0, spec.pref);
+        let expires = exception.and_then(|one| one.expires);
+        let expires = expires.map_or(0, |expires| fill::ticks(expires, now));
+        fill::tail6(out, expires, 0, spec.pref);
     })
 }
