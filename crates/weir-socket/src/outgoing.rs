@@ -216,13 +216,19 @@ impl Prepared {
             on_link: options.dontroute || self.flags & MSG_DONTROUTE != 0,
         };
         let ns = socket.ns();
-        let way = ipv4::egress::find(ns, &wish, cx.guard).inspect_err(|error| {
+        let mut way = ipv4::egress::find(ns, &wish, cx.guard).inspect_err(|error| {
             if *error == errno::ENETUNREACH {
                 cx.mib(ns).ip.add(Ip::OutNoRoutes, 1);
             }
         })?;
         if way.kind == rta::rtn::BROADCAST && !options.broadcast {
             return Err(errno::EACCES);
+        }
+        if let Some(learned) = self.learned
+            && options.pmtudisc < pmtudisc::PROBE
+            && !options.hdrincl
+        {
+            way.hop.mtu = way.hop.mtu.min(learned);
         }
         Ok(way)
     }
@@ -243,7 +249,7 @@ impl Prepared {
         let discover = options.pmtudisc;
         let mtu = match discover {
             pmtudisc::PROBE.. => way.hop.device.mtu().min(0xffff),
-            _ => self.learned.map_or(way.hop.mtu, |mtu| mtu.min(way.hop.mtu)),
+            _ => way.hop.mtu,
         };
         let free = discover < pmtudisc::DO || discover == pmtudisc::OMIT;
         let most = if free { 0xffff } else { mtu as usize };
@@ -337,11 +343,22 @@ impl Prepared {
             protocol,
             ports: (self.port, self.to.port),
         };
-        ipv6::egress::find_bound(ns, &wish, self.device != 0, cx.guard).inspect_err(|error| {
+        let way = ipv6::egress::find_bound(ns, &wish, self.device != 0, cx.guard);
+        let mut way = way.inspect_err(|error| {
             if *error == errno::ENETUNREACH {
                 cx.mib6_all(ns).ip(Ip::OutNoRoutes, 1);
             }
-        })
+        })?;
+        if let Some(learned) = self.learned
+            && options.pmtudisc6 < pmtudisc::PROBE
+            && !options.hdrincl
+        {
+            way.route.limit(learned);
+        }
+        if self.frag_size != 0 {
+            way.route.limit(self.frag_size);
+        }
+        Ok(way)
     }
 
     /// Returns the header fields of a packet over IPv6 with `len` bytes behind its header.
@@ -358,16 +375,11 @@ impl Prepared {
     ) -> Result<ipv6::output::Head, i32> {
         let options = &self.options;
         let discover = options.pmtudisc6;
-        let mut mtu = match discover {
-            pmtudisc::PROBE.. => way.route.device.mtu(),
-            _ => {
-                let mtu = way.route.mtu();
-                self.learned.map_or(mtu, |learned| learned.min(mtu))
-            }
+        let mtu = match (discover, self.frag_size) {
+            (pmtudisc::PROBE.., 0) => way.route.device.mtu(),
+            (pmtudisc::PROBE.., most) => way.route.device.mtu().min(most),
+            _ => way.route.mtu(),
         };
-        if self.frag_size != 0 {
-            mtu = mtu.min(self.frag_size);
-        }
         let free = discover < pmtudisc::DO || discover == pmtudisc::OMIT;
         let total = Ipv6::LEN + len;
         let whole = self.choice.dontfrag.unwrap_or(options.dontfrag);

@@ -8,7 +8,7 @@ mod world;
 use std::net::IpAddr;
 
 use libc::{AF_INET, AF_INET6, EHOSTUNREACH, EMSGSIZE, SOL_IP, SOL_IPV6};
-use weir_netlink::{IfInfoMsg, RtMsg, Writer, af, ifla, nlm, rta, rtm};
+use weir_netlink::{IfInfoMsg, RtMsg, Writer, af, ifla, messages, nlm, rta, rtm};
 use world::{World, at};
 
 fn ip(text: &str) -> IpAddr {
@@ -90,6 +90,23 @@ fn with_tunnel(kind: &str, remote: &str) -> World {
     world
 }
 
+/// Returns the MTU metric of host 0's route to an address.
+fn path_mtu(world: &mut World, dst: &str) -> Option<u32> {
+    let answer = world.answers(0, rtm::GETROUTE, |out| {
+        out.fixed(&RtMsg {
+            family: af::INET6,
+            dst_len: 128,
+            ..RtMsg::default()
+        });
+        out.put_ip(rta::DST, ip(dst));
+    });
+    let route = messages(&answer).next().unwrap();
+    assert_eq!(route.header.ty, rtm::NEWROUTE);
+    let metrics = route.attrs::<RtMsg>().find_type(rta::METRICS)?;
+    let mtu = metrics.attrs().find_type(rta::ax::MTU)?;
+    Some(mtu.u32().unwrap())
+}
+
 /// What the error queue says: the errno, who says so (`SO_EE_ORIGIN_*`), type, code and information.
 type Heard = (i32, u8, u8, u8, u32);
 
@@ -143,11 +160,26 @@ fn a_program_hears_that_the_remote_of_its_tunnel_cannot_be_reached() {
 fn a_program_hears_how_much_fits_the_path_of_its_tunnel() {
     let mut world = with_tunnel("ip6tnl", "fd09:1::1");
     assert_eq!(heard(&mut world, AF_INET6, 100, 1), [None]);
-    let six = heard(&mut world, AF_INET6, 1350, 1);
-    assert_eq!(six, [Some(((EMSGSIZE, 3, 2, 0, 1280), 1136))]);
+    // From the second datagram on it is a fragment that does not fit.
+    let six = |quoted| Some(((EMSGSIZE, 3, 2, 0, 1280), quoted));
+    let found = heard(&mut world, AF_INET6, 1350, 3);
+    assert_eq!(found, [six(1136), six(1128), six(1128)]);
+    let four = |mtu| Some(((EMSGSIZE, 2, 3, 4, mtu), 520));
+    // The tunnel keeps the path MTU: it says less at the second packet, and the third fits.
     let mut world = with_tunnel("ip6tnl", "fd09:1::1");
-    let four = heard(&mut world, AF_INET, 1350, 1);
-    assert_eq!(four, [Some(((EMSGSIZE, 2, 3, 4, 1280), 520))]);
+    let found = heard(&mut world, AF_INET, 1350, 3);
+    assert_eq!(found, [four(1280), four(1252), None]);
+    // This one tells nobody of the error itself.
+    let mut world = with_tunnel("ip6gre", "fd09:1::1");
+    assert_eq!(path_mtu(&mut world, "fd09:1::1"), None);
+    let found = heard(&mut world, AF_INET, 1350, 3);
+    assert_eq!(found, [None, four(1248), None]);
+    assert_eq!(path_mtu(&mut world, "fd09:1::1"), Some(1300));
+    assert_eq!(path_mtu(&mut world, "fd09:1::2"), None);
+    world.pass(590_000);
+    assert_eq!(path_mtu(&mut world, "fd09:1::1"), Some(1300));
+    world.pass(60_000);
+    assert_eq!(path_mtu(&mut world, "fd09:1::1"), None);
 }
 
 #[test]

@@ -220,6 +220,21 @@ impl World {
         errno
     }
 
+    /// Returns the messages that answer a host's request which changes nothing.
+    pub fn answers(&mut self, host: usize, ty: u16, fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
+        let mut out = Writer::new();
+        let message = out.message(ty, nlm::F_REQUEST, 1, 0);
+        fill(&mut out);
+        out.finish(message).unwrap();
+        let connection = &mut self.hosts[host].connection;
+        connection.request(out.bytes());
+        let mut answers = Vec::new();
+        while let Some(datagram) = connection.mailbox().take() {
+            answers.extend(datagram);
+        }
+        answers
+    }
+
     pub fn accepted(&mut self, host: usize, ty: u16, flags: u16, fill: impl FnOnce(&mut Writer)) {
         assert_eq!(self.request(host, ty, flags, fill), 0, "request {ty}");
     }
