@@ -138,6 +138,9 @@ fn send(
             Err(at) => return ip6::refuse_limit(cx, device, inner, at, packet),
         },
     };
+    if !ip6::may_send(net, parms, cx.guard) {
+        return ip6::unreachable(tunnel, cx, device, inner, packet);
+    }
     let class = match inner.ip {
         true => inner.ecn(way.class),
         false => Inner {

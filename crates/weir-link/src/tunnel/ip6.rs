@@ -367,7 +367,7 @@ fn is_routed(packet: &Packet) -> bool {
 }
 
 /// Refuses a packet whose outer packet has no route (`dst_link_failure`).
-fn unreachable(
+pub fn unreachable(
     tunnel: &IpTunnel,
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -421,7 +421,7 @@ fn too_big(cx: &mut Cx<'_>, device: &Arc<Device>, inner: &Inner, mtu: usize, mut
     refuse(cx, device, DropReason::PKT_TOO_BIG, packet);
 }
 
-/// Sends one packet (`ip6_tnl_xmit`).
+/// Sends one packet (`ip6_tnl_xmit`) of a tunnel that [may](may_send).
 pub fn send(
     tunnel: &IpTunnel,
     cx: &mut Cx<'_>,
@@ -431,9 +431,6 @@ pub fn send(
     mut packet: Packet,
 ) {
     let guard = cx.guard;
-    if !may_send(net, tunnel.parms.load(guard), guard) {
-        return unreachable(tunnel, cx, device, inner, packet);
-    }
     let key = Key {
         mark: way.mark,
         proto: way.protocol,
