@@ -9,11 +9,19 @@
 //! Wall-clock time, which capture time stamps need, is `epoch_ns + now`. Under a virtual clock, the
 //! epoch is set once from the first captured packet and is zero if there is none.
 
+#[cfg(all(test, loom))]
+mod loom_models;
+mod sleepers;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_sync::order::{self, Mutex};
+use weir_sync::primitive::atomic::{AtomicU64, Ordering};
+
+use sleepers::Sleepers;
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
@@ -137,8 +145,14 @@ struct Queue<T> {
     armed: BTreeMap<TimerId, Armed<T>>,
     last_seq: u64,
     packets: usize,
-    /// A time at which a CPU looks for timers, if it does not do so before. `None` until one has slept.
-    awaited: Option<u64>,
+    sleepers: Sleepers,
+}
+
+impl<T> Queue<T> {
+    /// Returns the time of the next timer.
+    fn next_time(&self) -> Option<u64> {
+        self.armed.first_key_value().map(|(id, _)| id.time)
+    }
 }
 
 /// Timers ordered by (time, sequence). They are guarded by one lock that is held for a single map
@@ -158,7 +172,7 @@ impl<T> Default for Timers<T> {
                 armed: BTreeMap::new(),
                 last_seq: 0,
                 packets: 0,
-                awaited: None,
+                sleepers: Sleepers::default(),
             }),
             first: AtomicU64::new(u64::MAX),
         }
@@ -175,11 +189,7 @@ impl<T> Timers<T> {
         self.arm_next(time, holds, what).0
     }
 
-    /// As [`arm`](Self::arm). Also returns whether sleeping CPUs have to be woken: the timer fires before the time that
-    /// [`sleep`](Self::sleep) has told, or, if no CPU has ever slept, before all other timers.
-    ///
-    /// A timer that was cancelled still ends a sleep. So of the timers of connections, nearly all of which are cancelled
-    /// soon, only one in the time that they are armed for wakes a CPU.
+    /// As [`arm`](Self::arm). Also returns whether sleeping CPUs have to be woken: none looks in time for this timer.
     pub fn arm_next(&self, time: u64, holds: Holds, what: T) -> (TimerId, bool) {
         let mut queue = self.queue();
         queue.last_seq += 1;
@@ -188,30 +198,24 @@ impl<T> Timers<T> {
         queue.packets += usize::from(holds == Holds::Packet);
         queue.armed.insert(id, Armed { holds, what });
         self.tell_first(&queue);
-        let wakes = match queue.awaited {
-            Some(awaited) => time < awaited,
-            None => queue
-                .armed
-                .first_key_value()
-                .is_some_and(|(first, _)| *first == id),
-        };
-        if wakes && queue.awaited.is_some() {
-            // Whoever is woken looks again, and sleeps for the right time.
-            queue.awaited = Some(time);
-        }
-        (id, wakes)
+        (id, queue.sleepers.wakes(time))
     }
 
-    /// Returns until when a CPU may sleep: until the next timer, or the time that was told last if it is still to come, at
-    /// most `longest` ns from `now` on. The CPU must look for timers then, and before it calls this again.
-    pub fn sleep(&self, now: u64, longest: u64) -> u64 {
+    /// Notes that a CPU is about to sleep at `now`, for at most `longest` ns. Returns until when: in time for the next
+    /// timer, or a few milliseconds after it if another CPU is expected to run it. The CPU calls [`awake`](Self::awake)
+    /// after its sleep, and looks for timers then and before it calls this again.
+    pub fn sleep(&self, cpu: usize, now: u64, longest: u64) -> u64 {
         let mut queue = self.queue();
-        let limit = now.saturating_add(longest);
-        let next = queue.armed.keys().next().map(|id| id.time);
-        let told = queue.awaited.filter(|&told| told > now);
-        let until = next.into_iter().chain(told).fold(limit, u64::min);
-        queue.awaited = Some(until);
-        until
+        let next = queue.next_time();
+        queue.sleepers.sleep(cpu, now, next, longest)
+    }
+
+    /// Notes that a CPU is awake. Returns whether those that still sleep have to be woken, since they relied on it.
+    pub fn awake(&self, cpu: usize) -> bool {
+        let mut queue = self.queue();
+        queue.sleepers.awake(cpu);
+        let next = queue.next_time();
+        next.is_some_and(|next| queue.sleepers.wakes(next))
     }
 
     /// Cancels a timer. Returns its payload, or `None` if it has fired or was already cancelled.
@@ -225,7 +229,7 @@ impl<T> Timers<T> {
 
     /// Returns the time of the next timer.
     pub fn next_time(&self) -> Option<u64> {
-        self.queue().armed.keys().next().map(|id| id.time)
+        self.queue().next_time()
     }
 
     /// Takes the next timer that is due at or before `now`.
@@ -246,8 +250,7 @@ impl<T> Timers<T> {
 
     /// Notes the time of the first timer.
     fn tell_first(&self, queue: &Queue<T>) {
-        let first = queue.armed.keys().next();
-        let first = first.map_or(u64::MAX, |id| id.time);
+        let first = queue.next_time().unwrap_or(u64::MAX);
         if self.first.load(Ordering::Relaxed) != first {
             self.first.store(first, Ordering::Release);
         }
@@ -266,80 +269,5 @@ impl<T> std::fmt::Debug for Timers<T> {
             .field("armed", &queue.armed.len())
             .field("packets", &queue.packets)
             .finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn timers_fire_in_order_of_time_then_arming() {
-        let timers = Timers::default();
-        timers.arm(20, Holds::Nothing, 'c');
-        timers.arm(10, Holds::Packet, 'a');
-        let gone = timers.arm(10, Holds::Packet, 'x');
-        timers.arm(10, Holds::Nothing, 'b');
-        assert_eq!(timers.cancel(gone), Some('x'));
-        assert_eq!(timers.cancel(gone), None);
-        assert!(timers.packets_wait());
-        assert_eq!(timers.take_due(9), None);
-        assert_eq!(timers.take_due(10), Some((10, 'a')));
-        assert!(!timers.packets_wait());
-        assert_eq!(timers.take_due(10), Some((10, 'b')));
-        assert_eq!(timers.next_time(), Some(20));
-        // The first of them goes, and another comes before the rest.
-        let first = timers.arm(15, Holds::Nothing, 'f');
-        timers.cancel(first);
-        assert_eq!(timers.take_due(19), None);
-        timers.arm(12, Holds::Nothing, 'e');
-        assert_eq!(timers.take_due(19), Some((12, 'e')));
-        assert_eq!(timers.take_due(20), Some((20, 'c')));
-        assert_eq!(timers.take_due(u64::MAX), None);
-        timers.arm(u64::MAX, Holds::Nothing, 'z');
-        assert_eq!(timers.take_due(u64::MAX - 1), None);
-        assert_eq!(timers.take_due(u64::MAX), Some((u64::MAX, 'z')));
-    }
-
-    #[test]
-    fn timers_wake_only_those_who_sleep_longer() {
-        let timers = Timers::default();
-        let wakes = |time| timers.arm_next(time, Holds::Nothing, ()).1;
-        // Nobody has slept: the first one wakes.
-        assert!(wakes(50));
-        assert!(!wakes(60));
-        assert!(wakes(40));
-        assert_eq!(timers.sleep(0, 1000), 40);
-        assert!(!wakes(45));
-        assert!(!wakes(40));
-        let (early, first) = timers.arm_next(20, Holds::Nothing, ());
-        assert!(first);
-        // The sleeper is on its way, and will see it.
-        assert!(!wakes(30));
-        timers.cancel(early);
-        assert!(wakes(10));
-        assert_eq!(timers.sleep(5, 1000), 10);
-        // A timer that was cancelled ends one sleep.
-        let (early, first) = timers.arm_next(7, Holds::Nothing, ());
-        assert!(first);
-        timers.cancel(early);
-        assert_eq!(timers.sleep(6, 1000), 7);
-        assert!(!wakes(8));
-        assert_eq!(timers.sleep(7, 1000), 8);
-        while timers.take_due(60).is_some() {}
-        assert_eq!(timers.sleep(60, 1000), 1060);
-        assert!(!wakes(1060));
-        assert!(wakes(1059));
-        assert_eq!(timers.sleep(70, 20), 90);
-        assert!(wakes(80));
-    }
-
-    #[test]
-    fn a_virtual_clock_only_goes_forward() {
-        let clock = Clock::new_virtual();
-        clock.advance(5 * SECOND);
-        clock.advance(SECOND);
-        assert_eq!(clock.now(), 5 * SECOND);
-        assert_eq!(clock.ticks(), 500);
     }
 }

@@ -240,9 +240,13 @@ pub fn run(
                 continue;
             }
             let now = engine.stack.clock.now();
-            let until = engine.stack.timers.sleep(now, IDLE.as_nanos() as u64);
+            let timers = &engine.stack.timers;
+            let until = timers.sleep(id, now, IDLE.as_nanos() as u64);
             worker.look(Duration::from_nanos(until.saturating_sub(now)));
             pollers.bell.awake(id);
+            if timers.awake(id) {
+                pollers.ring();
+            }
         }
     }
 }
