@@ -24,6 +24,7 @@ pub mod netdev;
 pub mod notify;
 pub mod nsid;
 pub mod parts;
+mod posted;
 pub mod random;
 pub mod raw;
 pub mod request;

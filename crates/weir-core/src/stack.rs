@@ -6,10 +6,9 @@
 //! from any thread. Packets move on the CPUs ([`crate::cpu::Cpu`]), which the embedding program
 //! runs itself.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire,
-    Ordering::Relaxed, Ordering::Release,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -18,7 +17,6 @@ use weir_sync::hash::RcuHash;
 use weir_sync::lane::Lanes;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::percpu::PerCpu;
-use weir_sync::primitive::CachePadded;
 use weir_sync::rcu::{self, Domain, Guard, Published};
 
 use crate::clock::{Clock, Holds, TimerId, Timers};
@@ -28,6 +26,7 @@ use crate::drops::{DropCounters, DropObserver};
 use crate::layers::{HearDevice, Layers, NamespaceEvent, PROTOCOLS, PacketType};
 use crate::namespace::{Global, Namespace, NsId, Slot};
 use crate::parts::StackParts;
+use crate::posted::Posted;
 use crate::steer::Softnet;
 use crate::trace::TraceLog;
 
@@ -120,10 +119,7 @@ pub struct Shared {
     /// While this is set, virtual time stands still: [`Cpu::run_until`](crate::cpu::Cpu::run_until)
     /// returns.
     pub interrupt: Arc<AtomicBool>,
-    posted: Mutex<VecDeque<Job>, order::Posted>,
-    /// Whether jobs wait. Changes under the lock of `posted`; a CPU without one takes no lock that others take.
-    /// All CPUs read it in each turn, so it is apart from what they write.
-    has_posted: CachePadded<AtomicBool>,
+    posted: Posted<Job>,
     waker: Mutex<Option<Box<dyn Fn() + Send>>, order::Waker>,
     last_namespace: AtomicU64,
     last_device: AtomicU32,
@@ -249,8 +245,7 @@ impl Stack {
             namespaces: Mutex::default(),
             devices: RcuHash::new(&domain),
             interrupt: Arc::default(),
-            posted: Mutex::default(),
-            has_posted: CachePadded::default(),
+            posted: Posted::default(),
             waker: Mutex::default(),
             last_namespace: AtomicU64::new(0),
             last_device: AtomicU32::new(0),
@@ -443,23 +438,13 @@ impl Shared {
 
     /// Posts a job for a stack CPU. Jobs run in the order of posting.
     pub fn post(&self, job: Job) {
-        {
-            let mut posted = lock(&self.posted);
-            posted.push_back(job);
-            self.has_posted.store(true, Release);
-        }
+        self.posted.push(job);
         self.wake();
     }
 
     /// Takes the oldest posted job.
     pub fn take_posted(&self) -> Option<Job> {
-        if !self.has_posted.load(Acquire) {
-            return None;
-        }
-        let mut posted = lock(&self.posted);
-        let job = posted.pop_front();
-        self.has_posted.store(!posted.is_empty(), Relaxed);
-        job
+        self.posted.pop()
     }
 
     /// Sets the callback that runs when a CPU has something to do.
