@@ -253,7 +253,7 @@ impl Bench {
                 let set = self
                     .cpu
                     .with(|cx| socket.set_option(cx, level, name, &value));
-                set.and_then(|()| socket.option(level, name, &value).map(drop))
+                set.and_then(|()| socket.option(0, level, name, &value).map(drop))
             }
             10 => {
                 let (control, data) = (input.bytes(100), input.bytes(100));
@@ -267,7 +267,7 @@ impl Bench {
             }
             _ => {
                 while socket.receive_error(&mut |_| ()) {}
-                let _ = (socket.shown(), socket.peer_address(), socket.ready());
+                let _ = (socket.shown(0), socket.peer_address(), socket.ready());
                 if what & 16 != 0 {
                     self.close(index, what & 32 != 0);
                 }

@@ -87,20 +87,20 @@ pub struct Shown {
 
 /// Completes what is shown of a socket. TCP has more to tell than the common state.
 pub trait Describe {
-    /// Fills in the kind's own fields.
-    fn describe(&self, socket: &Socket, shown: &mut Shown);
+    /// Fills in the kind's own fields, at the time `now` (ns).
+    fn describe(&self, socket: &Socket, now: u64, shown: &mut Shown);
 }
 
 impl Describe for packet::Packet {
-    fn describe(&self, _: &Socket, shown: &mut Shown) {
+    fn describe(&self, _: &Socket, _: u64, shown: &mut Shown) {
         let (device, protocol, running) = self.shown();
         (shown.device, shown.protocol, shown.running) = (device, protocol.into(), running);
     }
 }
 
 impl Describe for Tcp {
-    fn describe(&self, socket: &Socket, shown: &mut Shown) {
-        let figures = self.figures(socket);
+    fn describe(&self, socket: &Socket, now: u64, shown: &mut Shown) {
+        let figures = self.figures(socket, now);
         shown.state = figures.state;
         shown.timer = figures.timer;
         shown.buffers = figures.buffers;
@@ -118,8 +118,19 @@ impl Describe for Tcp {
 }
 
 impl Socket {
-    /// Returns what is shown of the socket.
-    pub fn shown(&self) -> Shown {
+    /// Returns as which kind the socket is shown.
+    pub fn shown_as(&self) -> Kind {
+        match &self.proto {
+            Proto::Udp => Kind::Udp,
+            Proto::Ping => Kind::Ping,
+            Proto::Raw => Kind::Raw,
+            Proto::Packet(_) => Kind::Packet,
+            Proto::Tcp(_) => Kind::Tcp,
+        }
+    }
+
+    /// Returns what is shown of the socket at the time `now`, in ns of the stack's clock.
+    pub fn shown(&self, now: u64) -> Shown {
         let (received, sent) = self.user().queued();
         let (inode, uid) = self.identity();
         let count = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -136,13 +147,7 @@ impl Socket {
             let state = self.state();
             let peer = state.peer;
             Shown {
-                kind: match &self.proto {
-                    Proto::Udp => Kind::Udp,
-                    Proto::Ping => Kind::Ping,
-                    Proto::Raw => Kind::Raw,
-                    Proto::Packet(_) => Kind::Packet,
-                    Proto::Tcp(_) => Kind::Tcp,
-                },
+                kind: self.shown_as(),
                 family: self.family(),
                 ty: self.kind(),
                 protocol: self.protocol(),
@@ -171,8 +176,8 @@ impl Socket {
             }
         };
         match &self.proto {
-            Proto::Packet(packet) => packet.describe(self, &mut shown),
-            Proto::Tcp(tcp) => tcp.describe(self, &mut shown),
+            Proto::Packet(packet) => packet.describe(self, now, &mut shown),
+            Proto::Tcp(tcp) => tcp.describe(self, now, &mut shown),
             _ => {}
         }
         shown

@@ -580,29 +580,22 @@ impl Socket {
         }
     }
 
-    /// Tells a TCP socket the present time, to which the times of `TCP_INFO` count.
-    pub fn see_time(&self, cx: &Cx<'_>) {
-        if let Proto::Tcp(tcp) = &self.proto {
-            tcp.see_time(self, cx);
-        }
-    }
-
     /// Returns an option's value, which the caller cuts to the room it has. `room` is what the caller has, in bytes:
-    /// some options depend on it.
+    /// some options depend on it. The times of `TCP_INFO` count to `now`, in ns of the stack's clock.
     ///
     /// # Errors
     /// ENOPROTOOPT, EINVAL, ENOTCONN, EOPNOTSUPP for a level that an IPv4 socket does not have.
-    pub fn option(&self, level: i32, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
+    pub fn option(&self, now: u64, level: i32, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
         match (level, &self.proto) {
             (SOL_SOCKET, Proto::Tcp(tcp)) if matches!(name, so::SNDBUF | so::RCVBUF) => {
-                let (receive, send) = tcp.figures(self).buffers;
+                let (receive, send) = tcp.buffers(self);
                 let size = if name == so::SNDBUF { send } else { receive };
                 Ok(options::of_int(size as i32))
             }
             (SOL_SOCKET, _) => options::base::get(self, name, room),
             (SOL_PACKET, Proto::Packet(packet)) => packet.option(name, room),
             (_, Proto::Packet(_)) => Err(errno::ENOPROTOOPT),
-            (SOL_TCP, Proto::Tcp(tcp)) => tcp.option(self, name, room),
+            (SOL_TCP, Proto::Tcp(tcp)) => tcp.option(self, now, name),
             (SOL_UDP, Proto::Udp) => udp::option(self, name),
             (SOL_RAW | SOL_ICMPV6, Proto::Raw) => raw::option(self, level, name),
             (SOL_IP, Proto::Raw) if self.is_v6() => Err(errno::ENOPROTOOPT),

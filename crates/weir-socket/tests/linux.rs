@@ -125,7 +125,10 @@ fn run(world: &mut World, socket: &mut Option<Open>, call: &str) -> String {
         }
         ["get", at, name, len] => {
             let room = vec![0; len.parse().unwrap()];
-            match open.socket.option(level(at), name.parse().unwrap(), &room) {
+            match open
+                .socket
+                .option(0, level(at), name.parse().unwrap(), &room)
+            {
                 Ok(value) if value.is_empty() => "-".to_owned(),
                 Ok(value) => value[..value.len().min(room.len())]
                     .iter()

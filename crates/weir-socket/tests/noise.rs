@@ -58,7 +58,7 @@ fn call(world: &mut World, open: &Open, random: &mut Generator) -> Result<usize,
             let room = vec![0; random.below(40) as usize];
             let name = random.below(105) as i32;
             open.socket
-                .option(level, name, &room)
+                .option(0, level, name, &room)
                 .map(|value| value.len())
         }
         4 => {
@@ -71,7 +71,7 @@ fn call(world: &mut World, open: &Open, random: &mut Generator) -> Result<usize,
         }
         5 => {
             open.socket.local_address();
-            open.socket.shown();
+            open.socket.shown(0);
             open.socket.peer_address().map(|address| address.len())
         }
         6 => {

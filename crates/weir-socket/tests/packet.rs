@@ -55,9 +55,12 @@ fn all_frames_of_a_device_both_ways() {
     let one = cooked.one();
     assert_eq!((one.data[0], one.from[10]), (0x45, 0));
     assert!(silent.got().is_empty());
-    let statistics = raw.socket.option(SOL_PACKET, 6, &[0; 8]).unwrap();
+    let statistics = raw.socket.option(0, SOL_PACKET, 6, &[0; 8]).unwrap();
     assert!(statistics[0] >= 2);
-    assert_eq!(raw.socket.option(SOL_PACKET, 6, &[0; 8]).unwrap(), [0; 8]);
+    assert_eq!(
+        raw.socket.option(0, SOL_PACKET, 6, &[0; 8]).unwrap(),
+        [0; 8]
+    );
     world.close(&raw);
     world.close(&cooked);
     world.send_to(&ping, &at("10.0.0.2", 0), &request).unwrap();
@@ -120,11 +123,11 @@ fn frames_are_sent() {
     assert_eq!(world.set(&sender, SOL_PACKET, 5, &ring), Err(EINVAL));
     assert_eq!(world.set(&sender, SOL_PACKET, 5, &[0; 16]), Ok(()));
     assert_eq!(
-        sender.socket.option(SOL_PACKET, 11, &[0; 4]),
+        sender.socket.option(0, SOL_PACKET, 11, &[0; 4]),
         Ok(32_i32.to_ne_bytes().to_vec())
     );
     assert_eq!(
-        sender.socket.option(SOL_PACKET, 13, &[0; 4]),
+        sender.socket.option(0, SOL_PACKET, 13, &[0; 4]),
         Err(ENOPROTOOPT)
     );
 }

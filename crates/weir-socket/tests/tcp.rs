@@ -255,14 +255,14 @@ fn options_are_kept_and_reported() {
     assert_eq!(client.option(libc::SOL_TCP, libc::TCP_MAXSEG), Ok(1448));
     let info = client
         .socket
-        .option(libc::SOL_TCP, libc::TCP_INFO, &[0; 280]);
+        .option(0, libc::SOL_TCP, libc::TCP_INFO, &[0; 280]);
     let info = info.unwrap();
     assert_eq!(info.len(), 280);
     // Established; timestamps, SACK and scaling; both scales 7.
     assert_eq!((info[0], info[5], info[6]), (1, 7, 0x77));
     let name = server
         .socket
-        .option(libc::SOL_TCP, libc::TCP_CONGESTION, &[0; 16]);
+        .option(0, libc::SOL_TCP, libc::TCP_CONGESTION, &[0; 16]);
     assert_eq!(name.unwrap()[..6], *b"cubic\0");
     let result = tcp
         .world
@@ -361,7 +361,12 @@ fn a_lossy_link_delivers_everything() {
         tcp.transfer(&client, &server, 2_000_000);
         let info = client
             .socket
-            .option(libc::SOL_TCP, libc::TCP_INFO, &[0; 232])
+            .option(
+                tcp.world.stack.clock.now(),
+                libc::SOL_TCP,
+                libc::TCP_INFO,
+                &[0; 232],
+            )
             .unwrap();
         let retransmitted = u32::from_ne_bytes(info[100..104].try_into().unwrap());
         assert!(retransmitted > 0, "{info:?}");
@@ -387,7 +392,12 @@ fn a_flood_of_syns_is_answered_with_cookies() {
     // Scaling and SACK came back in the timestamp.
     let info = server
         .socket
-        .option(libc::SOL_TCP, libc::TCP_INFO, &[0; 232])
+        .option(
+            tcp.world.stack.clock.now(),
+            libc::SOL_TCP,
+            libc::TCP_INFO,
+            &[0; 232],
+        )
         .unwrap();
     assert_eq!((info[5] & 7, info[6]), (7, 0x77));
     tcp.transfer(&client, &server, 200_000);
@@ -399,20 +409,43 @@ fn a_flood_of_syns_is_answered_with_cookies() {
 }
 
 #[test]
-fn what_is_shown_follows_the_state() {
+fn times_count_to_the_present() {
     let mut tcp = Tcp::new();
     let listener = tcp.listener(1, INET, "0.0.0.0", 80);
-    assert_eq!(
-        (
-            listener.socket.shown().state,
-            listener.socket.shown().queued
-        ),
-        (10, (0, 8))
-    );
     let (client, server) = tcp.pair(INET, &listener, "10.0.0.2", 80);
     tcp.write(&client, b"four").unwrap();
     tcp.world.pass(1);
-    let shown = server.socket.shown();
+    // Nothing happens any more; the clock stands still, too.
+    tcp.world.set_flags(0, "v0", 0, weir_netlink::ifla::iff::UP);
+    tcp.write(&client, b"lost").unwrap();
+    let now = tcp.world.stack.clock.now();
+    let later = now + 50_000_000;
+    let received = |info: &[u8]| u32::from_ne_bytes(info[52..56].try_into().unwrap());
+    let option = |now| {
+        let info = server
+            .socket
+            .option(now, libc::SOL_TCP, libc::TCP_INFO, &[]);
+        received(&info.unwrap())
+    };
+    let shown = |now| received(&server.socket.shown(now).tcp.unwrap().0);
+    assert_eq!(option(later), option(now) + 50);
+    assert_eq!(shown(later), option(later));
+    let timer = |now| client.socket.shown(now).timer;
+    let (kind, ms, times) = timer(now);
+    assert!(kind == 1 && ms > 50, "{kind} {ms}");
+    assert_eq!(timer(later), (1, ms - 50, times));
+}
+
+#[test]
+fn what_is_shown_follows_the_state() {
+    let mut tcp = Tcp::new();
+    let listener = tcp.listener(1, INET, "0.0.0.0", 80);
+    let shown = listener.socket.shown(tcp.world.stack.clock.now());
+    assert_eq!((shown.state, shown.queued), (10, (0, 8)));
+    let (client, server) = tcp.pair(INET, &listener, "10.0.0.2", 80);
+    tcp.write(&client, b"four").unwrap();
+    tcp.world.pass(1);
+    let shown = server.socket.shown(tcp.world.stack.clock.now());
     assert_eq!((shown.state, shown.queued), (1, (4, 0)));
     let (info, congestion) = shown.tcp.unwrap();
     assert_eq!(
@@ -422,12 +455,12 @@ fn what_is_shown_follows_the_state() {
     tcp.world.close(&client);
     // The FIN is acknowledged after the delay of an ACK.
     tcp.world.pass(50);
-    assert_eq!(server.socket.shown().state, 8);
-    assert_eq!(client.socket.shown().state, 5);
-    assert_eq!(client.socket.shown().inode, 0);
+    assert_eq!(server.socket.shown(tcp.world.stack.clock.now()).state, 8);
+    assert_eq!(client.socket.shown(tcp.world.stack.clock.now()).state, 5);
+    assert_eq!(client.socket.shown(tcp.world.stack.clock.now()).inode, 0);
     // A segment that is not answered waits for its timer.
     tcp.world.set_flags(0, "v0", 0, weir_netlink::ifla::iff::UP);
     tcp.write(&server, b"x").unwrap();
-    let shown = server.socket.shown();
+    let shown = server.socket.shown(tcp.world.stack.clock.now());
     assert_eq!((shown.queued, shown.timer.0), ((4, 1), 1));
 }

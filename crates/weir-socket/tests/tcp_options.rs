@@ -79,7 +79,7 @@ fn count(world: &World, host: usize, counter: Ext) -> u64 {
 
 /// Whether the data of the SYN were taken (`TCPI_OPT_SYN_DATA`).
 fn syn_data(open: &Open) -> bool {
-    open.socket.option(SOL_TCP, 11, &[0; 232]).unwrap()[5] & 32 != 0
+    open.socket.option(0, SOL_TCP, 11, &[0; 232]).unwrap()[5] & 32 != 0
 }
 
 /// The first connection gets a cookie; the next ones send data in their SYN, which the server reads at once.
@@ -313,17 +313,23 @@ fn bbr_is_chosen_and_shown() {
     world.sysctl(0, "ipv4/tcp_congestion_control", "bbr");
     let server = listener(&mut world, |_, _| ());
     let client = socket(&mut world, 0);
-    let name = client.socket.option(SOL_TCP, CONGESTION, &[0; 16]).unwrap();
+    let name = client
+        .socket
+        .option(0, SOL_TCP, CONGESTION, &[0; 16])
+        .unwrap();
     assert_eq!(&name[..4], b"bbr\0");
     let _ = world.connect(&client, &at("10.0.0.2", 80));
     world.pass(1);
     let other = accept(&mut world, &server).unwrap();
-    let info = client.socket.option(SOL_TCP, CC_INFO, &[0; 64]).unwrap();
+    let info = client.socket.option(0, SOL_TCP, CC_INFO, &[0; 64]).unwrap();
     assert_eq!((info.len(), &info[12..16]), (20, &739u32.to_ne_bytes()[..]));
-    assert_eq!(other.socket.option(SOL_TCP, CC_INFO, &[0; 64]).unwrap(), []);
+    assert_eq!(
+        other.socket.option(0, SOL_TCP, CC_INFO, &[0; 64]).unwrap(),
+        []
+    );
     world.set(&client, SOL_TCP, CONGESTION, b"reno").unwrap();
     assert_eq!(
-        client.socket.option(SOL_TCP, CC_INFO, &[0; 64]).unwrap(),
+        client.socket.option(0, SOL_TCP, CC_INFO, &[0; 64]).unwrap(),
         []
     );
 }

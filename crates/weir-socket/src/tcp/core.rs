@@ -59,8 +59,6 @@ pub struct Inner {
     pub orphan: bool,
     /// The connection is out of the table.
     gone: bool,
-    /// The time when the state last changed, in ns: calls without a context ask for it.
-    pub seen: u64,
 }
 
 /// A connection or a listener.
@@ -154,7 +152,6 @@ impl Core {
                 timer: None,
                 orphan: false,
                 gone: false,
-                seen: 0,
             }),
         })
     }
@@ -217,7 +214,6 @@ impl Core {
     /// Sends what a change of the state has caused, arms the timer, and tells the owner. Call it after each change.
     pub fn settle(self: &Arc<Self>, cx: &mut Cx<'_>, mut inner: Locked<'_>, mut out: Outbox<'_>) {
         let now = cx.now;
-        inner.seen = now;
         let mut events = Events::default();
         let mut waiting = None;
         let mut learned = None;

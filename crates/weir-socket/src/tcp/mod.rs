@@ -28,7 +28,7 @@ use weir_inet::mib::{Count, Tcp as Mib};
 use weir_netlink::errno;
 use weir_tcp::buffer::copy_from;
 use weir_tcp::listener::Listener;
-use weir_tcp::{Connection, Opening, Part, Settings, State};
+use weir_tcp::{Config, Connection, Opening, Part, Settings, State};
 
 pub use input::{receive, report};
 pub use listed::{Listed, listed};
@@ -624,8 +624,8 @@ impl Tcp {
         }
     }
 
-    /// Returns what is shown of the socket beyond the common state.
-    pub fn figures(&self, socket: &Socket) -> Figures {
+    /// Returns what is shown of the socket beyond the common state, at the time `now` (ns).
+    pub fn figures(&self, socket: &Socket, now: u64) -> Figures {
         let core = self.core(socket);
         let connections = &tables(socket.ns()).tcp_connections;
         let config = connections.config(socket.ns());
@@ -635,14 +635,11 @@ impl Tcp {
             state: CLOSE,
             queued: (0, 0),
             timer: (0, 0, 0),
-            buffers: (
-                inner.settings.receive_buffer.unwrap_or(config.rmem[1]),
-                inner.settings.send_buffer.unwrap_or(config.wmem[1]),
-            ),
+            buffers: buffers(&inner, &config),
             shutdown: 0,
             congestion: default.name(),
             congestion_info: None,
-            info: options::get(&inner, &config, inner.seen, options::INFO).unwrap_or_default(),
+            info: options::get(&inner, &config, now, options::INFO).unwrap_or_default(),
         };
         match &inner.kind {
             Kind::Idle => {}
@@ -654,9 +651,8 @@ impl Tcp {
                 figures.state = connection.state() as u8;
                 figures.queued = (connection.readable() as u32, connection.unacknowledged());
                 let (kind, at, times) = connection.timer();
-                let ms = at.saturating_sub(inner.seen) / 1_000_000;
+                let ms = at.saturating_sub(now) / 1_000_000;
                 figures.timer = (kind, ms as u32, times);
-                figures.buffers = connection.buffers();
                 figures.shutdown =
                     u8::from(connection.at_end()) | u8::from(!connection.may_send()) << 1;
                 figures.congestion = connection.congestion().name();
@@ -713,21 +709,21 @@ impl Tcp {
         core.settle(cx, inner, Outbox::new(cx.stack, tuple));
     }
 
-    /// Notes the present time, to which `TCP_INFO` counts.
-    pub fn see_time(&self, socket: &Socket, cx: &Cx<'_>) {
-        self.core(socket).lock().seen = cx.now;
+    /// The sizes of the receive and of the send buffer, in bytes.
+    pub fn buffers(&self, socket: &Socket) -> (u32, u32) {
+        let config = tables(socket.ns()).tcp_connections.config(socket.ns());
+        buffers(&self.core(socket).lock(), &config)
     }
 
-    /// Returns an option of `SOL_TCP`. Times are those since the last event, or since [`Tcp::see_time`].
+    /// Returns an option of `SOL_TCP` at the time `now` (ns).
     ///
     /// # Errors
     /// ENOPROTOOPT.
-    pub fn option(&self, socket: &Socket, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
-        let _ = room;
+    pub fn option(&self, socket: &Socket, now: u64, name: i32) -> Result<Vec<u8>, i32> {
         let core = self.core(socket);
         let config = tables(socket.ns()).tcp_connections.config(socket.ns());
         let inner = core.lock();
-        options::get(&inner, &config, inner.seen, name)
+        options::get(&inner, &config, now, name)
     }
 
     /// Returns the path MTU of a connection.
@@ -860,5 +856,16 @@ impl Inner {
         if signed != self.settings.signed {
             Arc::make_mut(&mut self.settings).signed = signed;
         }
+    }
+}
+
+/// The sizes of the receive and of the send buffer, in bytes.
+fn buffers(inner: &Inner, config: &Config) -> (u32, u32) {
+    match &inner.kind {
+        Kind::Open(connection) => connection.buffers(),
+        _ => (
+            inner.settings.receive_buffer.unwrap_or(config.rmem[1]),
+            inner.settings.send_buffer.unwrap_or(config.wmem[1]),
+        ),
     }
 }

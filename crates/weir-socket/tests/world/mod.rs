@@ -117,7 +117,7 @@ impl Open {
     }
 
     pub fn option(&self, level: i32, name: i32) -> Result<i32, i32> {
-        let value = self.socket.option(level, name, &[0; 4])?;
+        let value = self.socket.option(0, level, name, &[0; 4])?;
         Ok(i32::from_ne_bytes(value[..4].try_into().unwrap()))
     }
 }

@@ -101,13 +101,15 @@ pub fn start(ctl: &mut Ctl<'_>, dump: bool) -> Started {
             filter = Some(Filter::new(attribute.payload).map_err(Error::new)?);
         }
     }
+    let now = ctl.stack.clock.now();
     let listed = match request.kind {
-        Kind::Tcp => crate::socket::listed(ctl.ns, ctl.stack.clock.now(), ctl.guard),
+        Kind::Tcp => crate::socket::listed(ctl.ns, now, ctl.guard),
         _ => Vec::new(),
     };
     let shown: Vec<Shown> = crate::socket::all(ctl.ns)
         .iter()
-        .map(|socket| socket.shown())
+        .filter(|socket| socket.shown_as() == request.kind)
+        .map(|socket| socket.shown(now))
         .chain(listed)
         .filter(|one| request.takes(one))
         .filter(|one| filter.as_ref().is_none_or(|filter| filter.takes(one)))
@@ -148,9 +150,11 @@ impl Request {
     }
 
     fn find(&self, ctl: &Ctl<'_>) -> Result<(Arc<Socket>, Shown), Error> {
+        let now = ctl.stack.clock.now();
         let all = crate::socket::all(ctl.ns).into_iter();
-        let mut named = all.map(|socket| {
-            let shown = socket.shown();
+        let of_kind = all.filter(|socket| socket.shown_as() == self.kind);
+        let mut named = of_kind.map(|socket| {
+            let shown = socket.shown(now);
             (socket, shown)
         });
         let found = named.find(|(_, shown)| self.names(shown));

@@ -31,10 +31,11 @@ pub fn start(ctl: &mut Ctl<'_>, dump: bool) -> Started {
         return Err(Error::new(errno::EOPNOTSUPP));
     }
     let show = word(payload, 8).unwrap_or(0);
+    let now = ctl.stack.clock.now();
     let shown: Vec<Shown> = crate::socket::all(ctl.ns)
         .iter()
-        .map(|socket| socket.shown())
-        .filter(|one| one.kind == Kind::Packet)
+        .filter(|socket| socket.shown_as() == Kind::Packet)
+        .map(|socket| socket.shown(now))
         .collect();
     Ok(Some(Collected::boxed(
         shown,

@@ -351,10 +351,7 @@ impl Engine {
                     self.take_written(&endpoint);
                 }
                 let socket = endpoint.socket()?;
-                if (level, name) == (libc::SOL_TCP, libc::TCP_INFO) {
-                    self.with_cx(|cx| socket.see_time(cx));
-                }
-                let value = socket.option(level, name, bytes);
+                let value = socket.option(self.stack.clock.now(), level, name, bytes);
                 value.map(bytes_only).map_err(Errno)
             }
             InetCall::Shutdown(id, how) => {
@@ -562,7 +559,8 @@ impl Engine {
                     0 => socket.take_error(),
                     error => error,
                 };
-                let value = |(level, name)| socket.option(level, name, &[]).unwrap_or_default();
+                let value =
+                    |(level, name)| socket.option(cx.now, level, name, &[]).unwrap_or_default();
                 let options = match error {
                     0 => Vec::new(),
                     _ => ended::KEPT.map(value).to_vec(),

@@ -20,12 +20,12 @@ const TIME_WAIT: u8 = 6;
 /// The text behind the addresses in the headers of all tables.
 const REST: &str = "st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
 
-/// Returns the sockets of a kind and a family.
-pub fn of(ns: &Namespace, kind: Kind, ipv6: bool) -> Vec<Shown> {
+/// Returns the sockets of a kind and a family at the time `now`, in ns of the stack's clock.
+fn of(ns: &Namespace, now: u64, kind: Kind, ipv6: bool) -> Vec<Shown> {
     weir_stack::socket::all(ns)
         .iter()
-        .map(|socket| socket.shown())
-        .filter(|shown| shown.kind == kind && (shown.family == AF_INET6) == ipv6)
+        .filter(|socket| socket.shown_as() == kind && (socket.family() == AF_INET6) == ipv6)
+        .map(|socket| socket.shown(now))
         .collect()
 }
 
@@ -61,14 +61,14 @@ fn columns(text: &mut String, (slot, width): (usize, usize), one: &Shown, remote
 
 /// Makes a table of datagram sockets. A line is padded to `width` where the kernel does.
 fn datagrams(
-    ns: &Namespace,
+    (stack, ns): (&Stack, &Namespace),
     kind: Kind,
     ipv6: bool,
     (head, width): (&str, usize),
     slot: usize,
 ) -> String {
     let mut text = format!("{head:width$}\n");
-    for one in of(ns, kind, ipv6) {
+    for one in of(ns, stack.clock.now(), kind, ipv6) {
         let mut line = String::new();
         let remote = match kind {
             // A raw socket has no port of its peer.
@@ -94,39 +94,51 @@ fn head_v6(refs: &str) -> String {
 const REFS: &str = " ref pointer drops";
 
 /// `/proc/net/udp`
-pub fn udp(_: &Stack, ns: &Arc<Namespace>) -> String {
-    datagrams(ns, Kind::Udp, false, (&head_v4("   ", REFS), 127), 5)
+pub fn udp(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    datagrams(
+        (stack, ns),
+        Kind::Udp,
+        false,
+        (&head_v4("   ", REFS), 127),
+        5,
+    )
 }
 
 /// `/proc/net/udp6`
-pub fn udp6(_: &Stack, ns: &Arc<Namespace>) -> String {
-    datagrams(ns, Kind::Udp, true, (&head_v6(REFS), 0), 5)
+pub fn udp6(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    datagrams((stack, ns), Kind::Udp, true, (&head_v6(REFS), 0), 5)
 }
 
 /// `/proc/net/icmp`
-pub fn icmp(_: &Stack, ns: &Arc<Namespace>) -> String {
-    datagrams(ns, Kind::Ping, false, (&head_v4("  ", REFS), 127), 5)
+pub fn icmp(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    datagrams(
+        (stack, ns),
+        Kind::Ping,
+        false,
+        (&head_v4("  ", REFS), 127),
+        5,
+    )
 }
 
 /// `/proc/net/icmp6`
-pub fn icmp6(_: &Stack, ns: &Arc<Namespace>) -> String {
-    datagrams(ns, Kind::Ping, true, (&head_v6(REFS), 0), 5)
+pub fn icmp6(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    datagrams((stack, ns), Kind::Ping, true, (&head_v6(REFS), 0), 5)
 }
 
 /// `/proc/net/raw`
-pub fn raw(_: &Stack, ns: &Arc<Namespace>) -> String {
-    datagrams(ns, Kind::Raw, false, (&head_v4("  ", REFS), 0), 4)
+pub fn raw(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    datagrams((stack, ns), Kind::Raw, false, (&head_v4("  ", REFS), 0), 4)
 }
 
 /// `/proc/net/raw6`
-pub fn raw6(_: &Stack, ns: &Arc<Namespace>) -> String {
-    datagrams(ns, Kind::Raw, true, (&head_v6(REFS), 0), 5)
+pub fn raw6(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    datagrams((stack, ns), Kind::Raw, true, (&head_v6(REFS), 0), 5)
 }
 
 fn streams(stack: &Stack, ns: &Namespace, ipv6: bool, (head, width): (&str, usize)) -> String {
     let mut text = format!("{head:width$}\n");
     let now = stack.clock.now();
-    let mut all = of(ns, Kind::Tcp, ipv6);
+    let mut all = of(ns, now, Kind::Tcp, ipv6);
     let listed = weir_stack::socket::listed(ns, now, &stack.domain.pin());
     all.extend(
         listed
@@ -158,10 +170,10 @@ pub fn tcp6(stack: &Stack, ns: &Arc<Namespace>) -> String {
 }
 
 /// `/proc/net/packet`
-pub fn packet(_: &Stack, ns: &Arc<Namespace>) -> String {
+pub fn packet(stack: &Stack, ns: &Arc<Namespace>) -> String {
     let mut text =
         String::from("sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n");
-    for one in of(ns, Kind::Packet, false) {
+    for one in of(ns, stack.clock.now(), Kind::Packet, false) {
         let _ = writeln!(
             text,
             "{:016x} {:<6} {:<4} {:04x}   {:<5} {} {:<6} {:<6} {:<6}",
@@ -183,8 +195,7 @@ pub fn packet(_: &Stack, ns: &Arc<Namespace>) -> String {
 pub fn count(ns: &Namespace) -> impl Fn(Option<Kind>, bool) -> usize {
     let all: Vec<(Kind, bool)> = weir_stack::socket::all(ns)
         .iter()
-        .map(|socket| socket.shown())
-        .map(|shown| (shown.kind, shown.family == AF_INET6))
+        .map(|socket| (socket.shown_as(), socket.family() == AF_INET6))
         .collect();
     move |kind, ipv6| match kind {
         None => all.len(),
