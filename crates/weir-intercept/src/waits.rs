@@ -471,8 +471,11 @@ impl State {
         let Some(attached) = &self.attached else {
             return;
         };
-        let wait = noted.wait;
-        attached.forget(&wait.descriptors);
+        let mut wait = noted.wait;
+        // The duplicates are closed before the answer, so that a close by the client is the last one.
+        let descriptors = std::mem::take(&mut wait.descriptors);
+        attached.forget(&descriptors);
+        drop(descriptors);
         if wait.brief && !by_time {
             self.again.push(wait.call);
             sys::wake(attached.bell.as_fd());

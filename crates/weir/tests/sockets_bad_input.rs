@@ -115,6 +115,34 @@ calls[sys.argv[1]]()"#;
     }
 }
 
+/// The port of a program that was killed while it waited is free as soon as its end is known.
+#[test]
+fn a_killed_program_leaves_its_port() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"ip link set lo up
+python3 -c '
+import os, socket
+for turn in range(60):
+    kind = (socket.SOCK_DGRAM, socket.SOCK_STREAM)[turn % 2]
+    s = socket.socket(socket.AF_INET, kind); s.bind(("127.0.0.1", 4000))
+    waits, call = (s.accept, 288) if kind == socket.SOCK_STREAM else (lambda: s.recv(9), 45)
+    if kind == socket.SOCK_STREAM: s.listen()
+    pid = os.fork()
+    if pid == 0: waits(); os._exit(0)
+    s.close()
+    while open(f"/proc/{pid}/syscall").read().split()[0] != str(call): pass
+    os.kill(pid, 9); os.waitpid(pid, 0)
+print("free")
+'"#;
+    for user in users() {
+        assert_eq!(really(*user, script), "free\n", "{user:?}");
+        let (printed, status) = script_with(*user, &[], script);
+        assert_eq!((printed.as_str(), status), ("free\n", 0), "{user:?}");
+    }
+}
+
 /// The calls of a program end when the stack's process is killed.
 #[test]
 fn no_call_hangs_when_the_stack_is_killed() {

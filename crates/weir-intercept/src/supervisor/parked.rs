@@ -70,8 +70,8 @@ impl Parked {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     parked: Vec<Parked>,
-    /// The handshakes of calls that wait by the stack's clock, by the id of the call.
-    connecting: BTreeMap<u64, Connecting>,
+    /// The handshakes of calls that wait by the stack's clock, by thread, with the id of the call.
+    connecting: BTreeMap<u32, (u64, Connecting)>,
     looked: Option<Instant>,
 }
 
@@ -99,7 +99,9 @@ impl Supervisor {
         let limit = sys::time_option(file.as_fd(), waiting.limit().0)?;
         if let Some(waits) = self.setup.waits.clone() {
             if let Waiting::Connect(connecting) = waiting {
-                self.calls.connecting.insert(call.id, connecting);
+                self.calls
+                    .connecting
+                    .insert(call.tid, (call.id, connecting));
             }
             let span = Span {
                 length: limit.map_or(ENDLESS, |limit| limit.as_nanos() as u64),
@@ -153,7 +155,10 @@ impl Supervisor {
             let call = parked.call;
             if self.listener.is_waiting(&call) {
                 let answer = match parked.waiting {
-                    Waiting::Connect(connecting) => self.connected(&call, connecting),
+                    Waiting::Connect(connecting) => {
+                        self.files.again(&call, parked.file);
+                        self.connected(&call, connecting)
+                    }
                     Waiting::Datagram | Waiting::Room => {
                         self.files.again(&call, parked.file);
                         self.handle(&call)
@@ -174,16 +179,29 @@ impl Supervisor {
             return;
         };
         for call in waits.take_again() {
-            let connecting = self.calls.connecting.remove(&call.id);
+            let noted = self.calls.connecting.remove(&call.tid);
+            let connecting = noted.filter(|(id, _)| *id == call.id);
             if self.listener.is_waiting(&call) {
                 let answer = match connecting {
-                    Some(connecting) => self.connected(&call, connecting),
+                    Some((_, connecting)) => self.connected(&call, connecting),
                     None => self.handle(&call),
                 };
                 self.files.done();
                 self.listener.answer(&call, answer);
             }
         }
+    }
+
+    /// Forgets the calls whose callers are gone. Returns whether there were any.
+    pub(super) fn forget_dead(&mut self) -> bool {
+        let parked = self.calls.parked.len();
+        let listener = &self.listener;
+        self.calls
+            .parked
+            .retain(|parked| listener.is_waiting(&parked.call));
+        let ended = self.setup.waits.as_ref();
+        let ended = ended.is_some_and(|waits| waits.sweep(look::thread));
+        ended || self.calls.parked.len() < parked
     }
 
     /// A call that waits again has the deadline that it had.
@@ -202,22 +220,21 @@ impl Supervisor {
             return;
         }
         self.calls.looked = Some(now);
-        let listener = self.listener.clone();
-        self.calls.parked.retain(|parked| {
-            let call = &parked.call;
-            let answer = if !listener.is_waiting(call) {
-                return false;
+        for parked in std::mem::take(&mut self.calls.parked) {
+            let call = parked.call;
+            let error = if !self.listener.is_waiting(&call) {
+                continue;
             } else if parked.deadline.is_some_and(|deadline| now >= deadline) {
-                Err(Errno(parked.waiting.limit().1))
+                parked.waiting.limit().1
             } else if look::thread(call.tid).is_some_and(|thread| thread.has_signal(None)) {
                 // With a time limit the call is not restarted.
-                let restart = parked.deadline.map_or(RESTART, |_| libc::EINTR);
-                Err(Errno(restart))
+                parked.deadline.map_or(RESTART, |_| libc::EINTR)
             } else {
-                return true;
+                self.calls.parked.push(parked);
+                continue;
             };
-            listener.answer(call, answer);
-            false
-        });
+            drop(parked.file);
+            self.listener.answer(&call, Err(Errno(error)));
+        }
     }
 }

@@ -211,11 +211,19 @@ impl Supervisor {
         self.backend.inet(request, bytes)
     }
 
+    /// A call that takes a port. The socket of a caller that was killed while it waited is closed first.
+    fn on_free_port(&mut self, request: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
+        match self.inet(request, bytes) {
+            Err(Errno(libc::EADDRINUSE)) if self.forget_dead() => self.inet(request, bytes),
+            done => done,
+        }
+    }
+
     /// Serves `bind`.
     pub(super) fn inet_bind(&mut self, call: &Call, socket: InetSocket) -> Handled {
         let address = address(call, call.args[1], call.args[2])?;
         self.still_waiting(call)?;
-        self.inet(InetCall::Bind(socket.id), &address)?;
+        self.on_free_port(InetCall::Bind(socket.id), &address)?;
         Ok(Answer::Value(0))
     }
 
@@ -236,7 +244,7 @@ impl Supervisor {
             return Ok(Answer::Continue);
         };
         self.still_waiting(call)?;
-        self.inet(InetCall::Listen(socket.id, call.int(1)), &[])?;
+        self.on_free_port(InetCall::Listen(socket.id, call.int(1)), &[])?;
         Ok(Answer::Value(0))
     }
 
