@@ -22,6 +22,15 @@ pub(super) const MAX_ADDRESS: usize = 128;
 /// The most control data of one datagram, in bytes.
 const MAX_CONTROL: usize = 1 << 16;
 
+/// What becomes of more data than are copied at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Longer {
+    /// A datagram is sent whole or not at all: EMSGSIZE.
+    Refused,
+    /// Of a stream, the beginning is sent.
+    Cut,
+}
+
 /// A message of a client: where its parts are.
 #[derive(Debug, Default)]
 pub(super) struct Place {
@@ -37,7 +46,7 @@ pub(super) struct Place {
 }
 
 /// Returns a word of a structure of words.
-fn word(bytes: &[u8], number: usize) -> u64 {
+pub(super) fn word(bytes: &[u8], number: usize) -> u64 {
     let at = number * 8;
     let word = bytes.get(at..at + 8).and_then(|word| word.first_chunk());
     word.map_or(0, |word| u64::from_ne_bytes(*word))
@@ -51,11 +60,15 @@ fn read(tid: u32, at: u64, length: usize) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// Reads an array of struct iovec. A length beyond the largest signed one is EINVAL (`import_iovec`).
+/// Reads an array of struct iovec. A length beyond the largest signed one is EINVAL, a part that ends there is EFAULT
+/// (`import_iovec`).
 fn parts(tid: u32, at: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
     let bytes = read(tid, at, count as usize * 16)?;
     let part = |part: &[u8]| match word(part, 1) {
         length if length > i64::MAX as u64 => Err(Errno(libc::EINVAL)),
+        length if word(part, 0).saturating_add(length) > i64::MAX as u64 => {
+            Err(Errno(libc::EFAULT))
+        }
         length => Ok((word(part, 0), length)),
     };
     bytes.chunks_exact(16).map(part).collect()
@@ -129,26 +142,26 @@ impl Place {
 
     /// Appends the data, at most `most` bytes.
     pub(super) fn gather(&self, tid: u32, most: usize, into: &mut Vec<u8>) -> Result<(), Errno> {
-        into.extend(sys::read_pieces(tid, &self.data(most)?)?);
+        into.extend(sys::read_pieces(tid, &self.data(most, Longer::Refused)?)?);
         Ok(())
     }
 
     /// Where the data are that are sent, at most `most` bytes.
-    fn data(&self, most: usize) -> Result<Vec<(u64, usize)>, Errno> {
+    fn data(&self, most: usize, longer: Longer) -> Result<Vec<(u64, usize)>, Errno> {
         let mut room = most;
         let piece = |&(at, length): &(u64, u64)| {
-            let length = usize::try_from(length)
-                .ok()
-                .filter(|length| *length <= room);
-            let length = length.ok_or(Errno(libc::EMSGSIZE))?;
-            room -= length;
-            Ok((at, length))
+            let fits = usize::try_from(length).unwrap_or(usize::MAX).min(room);
+            if longer == Longer::Refused && fits as u64 != length {
+                return Err(Errno(libc::EMSGSIZE));
+            }
+            room -= fits;
+            Ok((at, fits))
         };
         self.parts.iter().map(piece).collect()
     }
 
     /// Reads what is sent: address, control messages, data; in one piece, with the length of the first two.
-    pub(super) fn outgoing(&self, tid: u32) -> Result<(Vec<u8>, u16, u32), Errno> {
+    pub(super) fn outgoing(&self, tid: u32, longer: Longer) -> Result<(Vec<u8>, u16, u32), Errno> {
         let name_length = match (self.name, usize::try_from(self.name_length)) {
             (0, _) => 0,
             (_, Ok(length)) if length <= MAX_ADDRESS => length,
@@ -160,7 +173,7 @@ impl Place {
         }
         let mut pieces = vec![(self.name, name_length), (self.control, control)];
         pieces.retain(|&(_, length)| length > 0);
-        pieces.extend(self.data(MAX_DATA)?);
+        pieces.extend(self.data(MAX_DATA, longer)?);
         let all = sys::read_pieces(tid, &pieces)?;
         Ok((all, name_length as u16, control as u32))
     }
@@ -223,11 +236,19 @@ impl Place {
             if self.name != 0 {
                 pieces.push((header + NAMELEN, &name_length));
             }
+            pieces.push((header + FLAGS, &answer));
+            let before = pieces.len();
             if !control.is_empty() {
                 pieces.push((self.control, control));
             }
             pieces.push((header + CONTROLLEN, &control_length));
-            pieces.push((header + FLAGS, &answer));
+            if !control.is_empty() && sys::write_pieces(tid, &pieces).is_ok() {
+                pieces.clear();
+            } else {
+                // Control messages that cannot be written are none (`put_cmsg`).
+                pieces.truncate(before);
+                pieces.push((header + CONTROLLEN, &[0; 8]));
+            }
         }
         sys::write_pieces(tid, &pieces)?;
         let whole = datagram.data.len().max(datagram.length as usize);

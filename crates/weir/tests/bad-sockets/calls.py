@@ -75,3 +75,31 @@ l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen(); l.setblocking(False)
 for place in (BAD, BAD), (room, BAD), (room, length(-1)), (room, length(1)):
     c = socket.create_connection(l.getsockname()); r = call("accept", l.fileno(), *place)
     print("accept", "ok" if isinstance(r, int) else r, call("accept", l.fileno(), 0, 0)); keep.append(c)
+# Sums of lengths, times, and control messages.
+f = b.fileno()
+most = (1 << 63) - 1
+for parts in ((room, most), (room, most)), ((room, 1 << 31), (room, 1 << 31)), ((room, 40000), (room, 40000)):
+    print("sendmsg", call("sendmsg", f, msg(name=addr(9), namelen=16, iov=iov(*parts), iovlen=2), 0))
+span = lambda seconds, rest: buf(struct.pack("=qq", seconds, rest))
+one = iov((room, 4))
+several = buf(bytes(msg(iov=one, iovlen=1)) * 2)
+for limit in span(-1, 0), span(0, 1 << 40), span(0, -1), span(1, 0):
+    there(); print("recvmmsg", call("recvmmsg", f, several, 1, 0x40, limit), call("recvfrom", f, room, 100, 0, 0, 0))
+b.setsockopt(socket.IPPROTO_IP, 8, 1)  # IP_PKTINFO
+for control in BAD, room:
+    m = msg(iov=one, iovlen=1, control=control, controllen=64)
+    there(); print("recvmsg", call("recvmsg", f, m, 0), struct.unpack_from("=Q", m, 40)[0] > 0, call("recvfrom", f, room, 100, 0, 0, 0))
+# Another thread ends the wait for a connection.
+import threading, time
+l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen(); ended = []
+t = threading.Thread(target=lambda: ended.append(call("accept", l.fileno(), 0, 0))); t.start()
+while open(f"/proc/self/task/{t.native_id}/stat").read().rsplit(")", 1)[1].split()[0] == "R": time.sleep(0.01)
+time.sleep(0.1); l.shutdown(socket.SHUT_RDWR); t.join(); print("accept", ended)
+# More than a call takes at once.
+l = socket.create_server(("127.0.0.1", 0)); data = os.urandom(3 << 20); got = []
+def read():
+    c, _ = l.accept()
+    while part := c.recv(1 << 20): got.append(part)
+t = threading.Thread(target=read); t.start()
+c = socket.socket(); sent = c.sendto(data, socket.MSG_FASTOPEN, l.getsockname()); sent += c.sendto(data[sent:], ("127.0.0.1", 9)) if sent < len(data) else 0
+c.sendall(data[sent:]); c.shutdown(socket.SHUT_WR); t.join(); print("sendto", b"".join(got) == data)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sends and receives on datagram, raw and packet sockets.
-use super::super::message::{MMSGHDR, MSGHDR, Place};
+use super::super::message::{Longer, MMSGHDR, MSGHDR, Place, word};
 use super::super::parked::Waiting;
 use super::{Handled, InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall};
@@ -70,7 +70,7 @@ impl Supervisor {
         place: &Place,
         flags: i32,
     ) -> Result<i64, Errno> {
-        let (bytes, to, control) = place.outgoing(call.tid)?;
+        let (bytes, to, control) = place.outgoing(call.tid, Longer::Refused)?;
         self.still_waiting(call)?;
         let request = InetCall::Send {
             socket: socket.id,
@@ -183,7 +183,12 @@ impl Supervisor {
     ) -> Result<u64, Errno> {
         let count = call.args[2].min(MAX_MESSAGES);
         if call.args[4] != 0 {
-            let _: [u8; TIMESPEC] = sys::read_array(call.tid, call.args[4])?;
+            let time: [u8; TIMESPEC] = sys::read_array(call.tid, call.args[4])?;
+            // `timespec64_valid`
+            let (seconds, rest) = (word(&time, 0), word(&time, 1));
+            if seconds > i64::MAX as u64 || rest >= 1_000_000_000 {
+                return Err(Errno(libc::EINVAL));
+            }
         }
         let mut received = 0;
         while received < count {

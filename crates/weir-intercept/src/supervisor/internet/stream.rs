@@ -5,7 +5,7 @@
 //! `poll` may not say that a stream is writable before its handshake is over. The supervisor therefore fills the client's
 //! send buffer, and the stack takes the filling out at the end of the handshake. A listening socket is readable exactly
 //! while a connection waits: the stack writes one byte for each, which `accept` takes out again.
-use super::super::message::Place;
+use super::super::message::{Longer, Place};
 use super::super::parked::Waiting;
 use super::{Handled, InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall, SocketId};
@@ -171,9 +171,15 @@ impl Supervisor {
             control: send.control,
         };
         match self.inet(request, &send.bytes) {
-            // The handshake is over.
+            // The handshake is over. A call that may not block never sees that, as in `connect`.
             Ok(reply) if reply.bytes.is_empty() => {
                 let count = reply.value as usize;
+                if flags & libc::MSG_DONTWAIT != 0 {
+                    return match count {
+                        0 => Err(Errno(libc::EINPROGRESS)),
+                        count => Ok(Answer::Value(count as i64)),
+                    };
+                }
                 let rest = send.data().get(count..).unwrap_or_default();
                 self.send_through(call, rest, count, flags)
             }
@@ -254,12 +260,17 @@ impl Supervisor {
                         id: SocketId(reply.value as u64),
                         ..listener
                     };
+                    // Giving out the connection is the answer.
+                    drop(file);
+                    self.files.done();
                     return self.give_out(call, socket, reply, flags);
                 }
                 Err(Errno(libc::EAGAIN)) if waits => {}
                 Err(Errno(libc::EAGAIN)) if !sys::is_nonblocking(file.as_fd()) => {
                     return self.park(call, file, Waiting::Accept(listener));
                 }
+                // The stack has forgotten a listener that was shut down.
+                Err(Errno(libc::EBADF)) => return Err(Errno(libc::EINVAL)),
                 Err(error) => return Err(error),
             }
         }
@@ -283,7 +294,7 @@ impl Send {
             libc::SYS_sendmsg => Place::at(call.tid, call.args[1])?,
             _ => return Ok(None),
         };
-        let (bytes, to, control) = place.outgoing(call.tid)?;
+        let (bytes, to, control) = place.outgoing(call.tid, Longer::Cut)?;
         Ok(Some(Self { bytes, to, control }))
     }
 
