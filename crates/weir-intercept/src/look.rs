@@ -45,10 +45,17 @@ pub(crate) fn thread(tid: u32) -> Option<Thread> {
     let path = format!("/proc/{tid}/status");
     let beginning = read_small(&path)?;
     // The list of groups may be long.
-    match beginning.contains("voluntary_ctxt_switches") {
+    match is_whole(&beginning) {
         true => parse(&beginning),
-        false => parse(&fs::read_to_string(path).ok()?),
+        // The name of a thread is cut to 15 bytes, perhaps within a character.
+        false => parse(&String::from_utf8_lossy(&fs::read(path).ok()?)),
     }
+}
+
+/// Returns whether the beginning of a status has all that counts. The last line of it may be cut.
+fn is_whole(beginning: &str) -> bool {
+    let last = beginning.split_once("nonvoluntary_ctxt_switches:");
+    last.is_some_and(|(_, rest)| rest.contains('\n'))
 }
 
 fn parse(status: &str) -> Option<Thread> {
@@ -152,6 +159,13 @@ mod tests {
         )
         .unwrap();
         assert_eq!((me.state, me.switches), (b'S', 10));
+        assert!(!is_whole("voluntary_ctxt_switches:\t7\n"));
+        assert!(!is_whole(
+            "voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t3"
+        ));
+        assert!(is_whole(
+            "voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t3\nx:\n"
+        ));
         assert!(me.has_signal(None) && me.has_signal(Some(0x200)) && !me.has_signal(Some(0x10200)));
         assert!(thread(std::process::id()).is_some_and(|thread| thread.state != 0));
         let mut child = std::process::Command::new("sleep")
