@@ -13,6 +13,7 @@
 
 pub mod extremes;
 pub mod frame;
+pub mod gateway;
 pub mod headers;
 pub mod map;
 pub mod netlink;
@@ -41,6 +42,10 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "frame",
         run: frame::run,
+    },
+    Target {
+        name: "gateway",
+        run: gateway::run,
     },
     Target {
         name: "headers",

@@ -2,7 +2,9 @@
 //! What the user chooses: addresses, limits, and what of the host may be reached.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 
+use rustix::io::Errno;
 use weir_port::keys::Keys;
 
 /// The keys of a description.
@@ -44,6 +46,20 @@ pub struct Config {
     /// Replaces destinations, for tests.
     #[doc(hidden)]
     pub translate: Option<fn(SocketAddr) -> SocketAddr>,
+    /// Stands for the host's sockets and clock, for fuzzing.
+    #[doc(hidden)]
+    pub outside: Option<Outside>,
+}
+
+/// A model of the host.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct Outside {
+    /// Opens a socket for a protocol of IP and a destination, and says whether it is connected. Each packet of other protocols
+    /// than TCP is one message of the socket.
+    pub open: fn(u8, SocketAddr) -> Result<(OwnedFd, bool), Errno>,
+    /// The time in ns; not 0.
+    pub now: fn() -> u64,
 }
 
 impl Default for Config {
@@ -68,6 +84,7 @@ impl Default for Config {
             flows: 4096,
             resolvers: "/etc/resolv.conf".into(),
             translate: None,
+            outside: None,
         }
     }
 }

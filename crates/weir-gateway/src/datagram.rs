@@ -50,13 +50,9 @@ pub(crate) struct Datagram {
 }
 
 impl Datagram {
-    /// A flow to `to`, which is not always the address of the key.
-    pub(crate) fn open(now: u64, key: Key, to: SocketAddr) -> Result<Self, Errno> {
-        let socket = match key.protocol {
-            UDP => host::udp(to)?,
-            _ => host::ping(to)?,
-        };
-        Ok(Self {
+    /// A flow with the host's socket that was opened for it.
+    pub(crate) fn new(now: u64, key: Key, socket: OwnedFd) -> Self {
+        Self {
             key,
             socket,
             quote: Vec::new(),
@@ -65,7 +61,7 @@ impl Datagram {
             server: 0,
             asked: now,
             answered: true,
-        })
+        }
     }
 
     pub(crate) fn socket(&self) -> &OwnedFd {
@@ -211,7 +207,8 @@ mod tests {
             payload: &payload,
             whole: &payload,
         };
-        let mut flow = Datagram::open(SECOND, key, addresses[0]).unwrap();
+        let (socket, _) = host::connected(None, UDP, addresses[0]).unwrap();
+        let mut flow = Datagram::new(SECOND, key, socket);
         let (mut out, mut scratch) = (Outbox::new(MAC, 1500), vec![0; 1500]);
         let counters = Counters::default();
         let mut at = |now, answered: bool| {

@@ -42,6 +42,20 @@ const BUFFERS: [u32; 6] = [4 << 20, 2 << 20, 1 << 20, 512 << 10, 256 << 10, 64 <
 /// Time before the first packet, so that no time is 0.
 const START: u64 = 1_000_000_000;
 
+/// What a gateway holds.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// Connections, and other flows.
+    pub flows: [usize; 2],
+    /// What the buffers of the connections may grow to, in bytes.
+    pub committed: usize,
+    /// Bytes of incomplete packets.
+    pub reassembly: usize,
+    /// Bytes of frames that wait for the namespace.
+    pub out: usize,
+}
+
 /// A destination outside.
 enum Way {
     To(SocketAddr),
@@ -135,7 +149,21 @@ impl Gateway {
         self.out.recycle(buffer);
     }
 
+    /// What the gateway holds, for fuzzing.
+    #[doc(hidden)]
+    pub fn held(&self) -> Held {
+        Held {
+            flows: self.flows.counts(),
+            committed: self.committed,
+            reassembly: self.reassembly.bytes(),
+            out: self.out.bytes(),
+        }
+    }
+
     fn now(&self) -> u64 {
+        if let Some(outside) = self.config.outside {
+            return (outside.now)();
+        }
         START + self.start.elapsed().as_nanos() as u64
     }
 
@@ -341,7 +369,7 @@ impl Gateway {
         if self.flows.counts()[0] >= self.config.flows {
             return add(&self.counters.overflow, 1);
         }
-        let (socket, connected) = match host::tcp(to) {
+        let (socket, connected) = match host::connected(self.config.outside, TCP, to) {
             Ok(opened) => opened,
             Err(error) => {
                 add(&self.counters.tcp_failed, 1);
@@ -463,8 +491,8 @@ impl Gateway {
             add(&self.counters.overflow, 1);
             self.end_datagram(oldest);
         }
-        let flow = match Datagram::open(self.now(), key, to) {
-            Ok(flow) => Box::new(flow),
+        let flow = match host::connected(self.config.outside, key.protocol, to) {
+            Ok((socket, _)) => Box::new(Datagram::new(self.now(), key, socket)),
             Err(error) => {
                 match host::reason(error) {
                     Some(reason) => self.refuse(packet, reason),

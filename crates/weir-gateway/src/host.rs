@@ -9,7 +9,8 @@ use rustix::net::{
     AddressFamily, Protocol, SocketFlags, SocketType, connect, ipproto, socket_with,
 };
 
-use crate::wire::Unreachable;
+use crate::config::Outside;
+use crate::wire::{TCP, UDP, Unreachable};
 
 fn open(to: SocketAddr, kind: SocketType, protocol: Option<Protocol>) -> Result<OwnedFd, Errno> {
     let family = match to {
@@ -24,8 +25,22 @@ fn open(to: SocketAddr, kind: SocketType, protocol: Option<Protocol>) -> Result<
     )
 }
 
+/// Opens a socket of the host, or of the model in its place, to `to`. Returns it, and whether it is connected already.
+pub(crate) fn connected(
+    outside: Option<Outside>,
+    protocol: u8,
+    to: SocketAddr,
+) -> Result<(OwnedFd, bool), Errno> {
+    match (outside, protocol) {
+        (Some(outside), _) => (outside.open)(protocol, to),
+        (None, TCP) => tcp(to),
+        (None, UDP) => Ok((udp(to)?, true)),
+        (None, _) => Ok((ping(to)?, true)),
+    }
+}
+
 /// Begins to connect to `to`. Returns the socket, and whether it is connected.
-pub(crate) fn tcp(to: SocketAddr) -> Result<(OwnedFd, bool), Errno> {
+fn tcp(to: SocketAddr) -> Result<(OwnedFd, bool), Errno> {
     let socket = open(to, SocketType::STREAM, None)?;
     // Bytes leave as they come: the namespace's own sockets hold small segments back if they want to.
     let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
@@ -38,7 +53,7 @@ pub(crate) fn tcp(to: SocketAddr) -> Result<(OwnedFd, bool), Errno> {
 }
 
 /// A UDP socket that is connected to `to`.
-pub(crate) fn udp(to: SocketAddr) -> Result<OwnedFd, Errno> {
+fn udp(to: SocketAddr) -> Result<OwnedFd, Errno> {
     let socket = open(to, SocketType::DGRAM, None)?;
     connect(&socket, &to)?;
     Ok(socket)
@@ -46,7 +61,7 @@ pub(crate) fn udp(to: SocketAddr) -> Result<OwnedFd, Errno> {
 
 /// An ICMP datagram socket (`ping_sk`) that is connected to `to`; EACCES where `net.ipv4.ping_group_range` does not contain
 /// the group.
-pub(crate) fn ping(to: SocketAddr) -> Result<OwnedFd, Errno> {
+fn ping(to: SocketAddr) -> Result<OwnedFd, Errno> {
     let protocol = match to {
         SocketAddr::V4(_) => ipproto::ICMP,
         SocketAddr::V6(_) => ipproto::ICMPV6,

@@ -36,7 +36,7 @@ mod resolver;
 mod tcp;
 mod wire;
 
-pub use config::{Addresses, Config};
+pub use config::{Addresses, Config, Outside};
 pub use counters::Counters;
-pub use gateway::Gateway;
+pub use gateway::{Gateway, Held};
 pub use wire::{Frame, MAC};

@@ -41,6 +41,11 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
+    /// The bytes that are held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.all.iter().map(|packet| packet.data.capacity()).sum()
+    }
+
     /// Takes a fragment. Returns the packet, with a header that has neither options nor extensions, if it is complete.
     pub(crate) fn add(&mut self, now: u64, fragment: &Fragment<'_>) -> Option<Vec<u8>> {
         self.all

@@ -267,6 +267,11 @@ impl Outbox {
         }
     }
 
+    /// The bytes of frames that wait.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes the oldest frame.
     pub(crate) fn pop(&mut self) -> Option<Frame> {
         let frame = self.frames.pop_front()?;
