@@ -223,6 +223,8 @@ pub enum InetCall {
     SetOption(SocketId, i32, i32),
     /// `getsockopt(level, name)`; the bytes are what the caller's buffer holds, the reply's the value.
     Option(SocketId, i32, i32),
+    /// How many bytes of a stream its peer has not acknowledged (`SIOCOUTQ`), as value.
+    Queued(SocketId),
     /// `shutdown` of a socket that carries no stream.
     Shutdown(SocketId, i32),
     /// `open` of `/dev/net/tun`. The reply has the id as value and the client's descriptor: a `SOCK_SEQPACKET` socket with

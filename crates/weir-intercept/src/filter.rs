@@ -129,6 +129,8 @@ const SOCKADDR: &[u32] = &[12, 16, 28];
 const POLLED: Test = Range(1, 1, MOST_POLLED as u32);
 /// The flags of a send that a stream's pair would lose.
 const STREAM_FLAGS: u32 = (libc::MSG_EOR | libc::MSG_MORE | libc::MSG_FASTOPEN) as u32;
+/// The flags of a receive that may not wait, and of one that a stream's pair would take for another.
+const RECEIVE_FLAGS: u32 = (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) as u32;
 /// The commands of `fcntl` that duplicate a descriptor.
 const DUPLICATE: &[u32] = &[libc::F_DUPFD as u32, libc::F_DUPFD_CLOEXEC as u32];
 const LAST_WRITE_FD: u32 = WRITE_FDS.end - 1;
@@ -164,7 +166,7 @@ const RULES: &[Rule] = &[
     (
         If::Always,
         libc::SYS_recvmsg,
-        &[AnyOf(2, libc::MSG_DONTWAIT as u32)],
+        &[AnyOf(2, RECEIVE_FLAGS)],
         Notify,
     ),
     (If::Always, libc::SYS_sendmmsg, &[TRAFFIC], Notify),
@@ -174,7 +176,7 @@ const RULES: &[Rule] = &[
     (
         If::Always,
         libc::SYS_recvmmsg,
-        &[AnyOf(3, libc::MSG_DONTWAIT as u32)],
+        &[AnyOf(3, RECEIVE_FLAGS)],
         Notify,
     ),
     // Attributes that cannot be read.
@@ -375,7 +377,7 @@ const RULES: &[Rule] = &[
     (
         If::Always,
         libc::SYS_recvfrom,
-        &[AnyOf(3, libc::MSG_DONTWAIT as u32)],
+        &[AnyOf(3, RECEIVE_FLAGS)],
         Notify,
     ),
     (If::Always, libc::SYS_recvfrom, &[NotNull(4)], Notify),
@@ -401,6 +403,12 @@ const RULES: &[Rule] = &[
         If::NoHostNetwork,
         libc::SYS_ioctl,
         &[HIGH, In(1, &[libc::FIONREAD as u32])],
+        Notify,
+    ),
+    (
+        If::NoHostNetwork,
+        libc::SYS_ioctl,
+        &[In(1, &[libc::TIOCOUTQ as u32])],
         Notify,
     ),
     // SIOC*: routes (0x890b..), interfaces (0x8910..), wireless (0x8b..).

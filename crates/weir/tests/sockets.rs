@@ -428,6 +428,65 @@ except OSError as error: print(errno.errorcode[error.errno])
     }
 }
 
+/// How streams end and begin where the pair does not show it of itself, and control messages without room, as on Linux
+/// 6.18.
+#[test]
+fn ends_of_streams_and_cut_control_messages_are_those_of_linux() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"a python3 -c '
+import errno, fcntl, select, socket, struct, termios, time
+def tried(what, *arguments):
+    try: return what(*arguments)
+    except OSError as error: return errno.errorcode.get(error.errno, error)
+def pair():
+    l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen()
+    c = socket.create_connection(l.getsockname()); return l, c, l.accept()[0]
+def until(s, events):
+    p = select.poll(); p.register(s, events); p.poll(20000)
+def queued(s):
+    return struct.unpack("i", fcntl.ioctl(s, termios.TIOCOUTQ, bytes(4)))[0]
+s = socket.socket(); print("new", [tried(s.shutdown, how) for how in range(4)])
+l, c, s = pair(); s.close(); until(c, select.POLLRDHUP); c.send(b"a"); until(c, select.POLLHUP)
+print("reset", tried(c.send, b"b"), tried(c.send, b"c"), c.recv(5), tried(c.shutdown, 1))
+l, c, s = pair(); c.shutdown(1); print("half", c.shutdown(1), s.recv(5), s.send(b"x"), c.recv(5)); s.shutdown(1); print(c.recv(5))
+while tried(c.shutdown, 1) != "ENOTCONN": time.sleep(0.01)
+l, c, s = pair(); c.sendall(b"data")
+while queued(c): time.sleep(0.01)
+print("sent", s.recv(5), tried(queued, l))
+print("errors", tried(c.recvmsg, 5, 100, socket.MSG_ERRQUEUE), tried(c.recv, 5, socket.MSG_ERRQUEUE))
+c = socket.socket(); c.setblocking(False); print("begun", tried(c.connect, l.getsockname())); until(c, select.POLLOUT)
+print(*(tried(c.connect, l.getsockname()) for _ in range(2)))
+c = socket.create_connection(l.getsockname()); print("blocking", tried(c.connect, l.getsockname()))
+u = socket.socket(2, 2); u.bind(("127.0.0.1", 0)); u.setsockopt(0, socket.IP_TTL, 7); u.setsockopt(0, 12, 1); u.setsockopt(0, 8, 1)
+for room in 100, 56, 54, 40, 31, 20, 16, 15:
+    u.sendto(b"x", u.getsockname()); m = u.recvmsg(5, room)
+    print(room, [(kind, len(data)) for _, kind, data in m[1]], m[2] & socket.MSG_CTRUNC)
+'"#;
+    let expected = "new ['ENOTCONN', 'ENOTCONN', 'ENOTCONN', 'EINVAL']\n\
+        reset EPIPE EPIPE b'' ENOTCONN\n\
+        half None b'' 1 b'x'\n\
+        b''\n\
+        sent b'data' EINVAL\n\
+        errors EAGAIN EAGAIN\n\
+        begun EINPROGRESS\n\
+        None EISCONN\n\
+        blocking EISCONN\n\
+        100 [(8, 12), (2, 4)] 0\n\
+        56 [(8, 12), (2, 4)] 0\n\
+        54 [(8, 12), (2, 4)] 0\n\
+        40 [(8, 12)] 8\n\
+        31 [(8, 12)] 8\n\
+        20 [(8, 4)] 8\n\
+        16 [(8, 0)] 8\n\
+        15 [] 8\n";
+    for user in users() {
+        assert_eq!(virtually(*user, script), expected, "{user:?}");
+        assert_eq!(really(*user, script), expected, "{user:?}");
+    }
+}
+
 #[test]
 fn a_download_is_the_same_to_the_byte_in_every_run() {
     if !has("curl", "curl") || !has("python3", "python3") {

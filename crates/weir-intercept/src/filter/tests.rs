@@ -198,10 +198,11 @@ fn arguments_are_compared() {
     assert_eq!(ask(MODE_U, r, [3, 1, 1, 0, 1 << 40, 1]), NOTIFY);
     assert_eq!(ask(MODE_U, r, [3, 1, 1, 0, 1, 1]), NOTIFY);
     assert_eq!(ask(MODE_U, r, [3, 1, 1, 0x40, 0, 0]), NOTIFY);
+    assert_eq!(ask(MODE_U, r, [3, 1, 1, 0x2000, 0, 0]), NOTIFY);
     let traffic = u64::from(TRAFFIC_FDS.start);
     for call in [r, libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_recvmsg, w] {
-        assert_eq!(ask(MODE_U, call, [traffic, 0, 9999, 0, 0, 0]), NOTIFY);
-        assert_eq!(ask(MODE_U, call, [3, 0, 9999, 0, 0, 0]), ALLOW);
+        assert_eq!(ask(MODE_U, call, [traffic, 0, 0x70f, 0, 0, 0]), NOTIFY);
+        assert_eq!(ask(MODE_U, call, [3, 0, 0x70f, 0, 0, 0]), ALLOW);
     }
     for count in [0, 1, 256, 257] {
         let stops = (1..=256).contains(&count);

@@ -4,6 +4,7 @@ use crate::backend::Errno;
 use crate::datagram::Datagram;
 use crate::seccomp::Call;
 use crate::sys;
+use std::borrow::Cow;
 
 /// The size of a struct msghdr.
 pub(super) const MSGHDR: usize = 56;
@@ -227,8 +228,8 @@ impl Place {
             pieces.push((at, &name_length));
         }
         let room = usize::try_from(self.control_length).unwrap_or(usize::MAX);
-        let control = whole_messages(datagram.control, room);
-        if control.len() < datagram.control.len() {
+        let (control, is_cut) = fitting_messages(datagram.control, room);
+        if is_cut {
             answer |= libc::MSG_CTRUNC;
         }
         let (control_length, answer) = ((control.len() as u64).to_ne_bytes(), answer.to_ne_bytes());
@@ -239,7 +240,7 @@ impl Place {
             pieces.push((header + FLAGS, &answer));
             let before = pieces.len();
             if !control.is_empty() {
-                pieces.push((self.control, control));
+                pieces.push((self.control, &control));
             }
             pieces.push((header + CONTROLLEN, &control_length));
             if !control.is_empty() && sys::write_pieces(tid, &pieces).is_ok() {
@@ -260,20 +261,33 @@ impl Place {
     }
 }
 
-/// Returns as many whole control messages as there is room for.
-fn whole_messages(control: &[u8], room: usize) -> &[u8] {
+/// The size of a struct cmsghdr.
+const CMSGHDR: usize = 16;
+
+/// Returns the control messages for which there is room, and whether some are cut or left out. The last one is cut if there
+/// is room for its header (`put_cmsg`).
+fn fitting_messages(control: &[u8], room: usize) -> (Cow<'_, [u8]>, bool) {
     let mut end = 0;
     while let Some(length) = control
         .get(end..end + 8)
         .and_then(|length| length.first_chunk())
     {
         let length = usize::try_from(u64::from_ne_bytes(*length)).unwrap_or(usize::MAX);
-        if length < 16 || length > control.len() - end || end + length > room {
+        if length < CMSGHDR || length > control.len() - end {
             break;
+        }
+        let left = room.saturating_sub(end);
+        if length > left {
+            if left < CMSGHDR {
+                return (control[..end.min(room)].into(), true);
+            }
+            let mut cut = control[..room].to_vec();
+            cut[end..end + 8].copy_from_slice(&(left as u64).to_ne_bytes());
+            return (cut.into(), true);
         }
         end = (end + length.next_multiple_of(8)).min(control.len());
     }
-    &control[..end.min(room)]
+    (control[..end.min(room)].into(), end < control.len())
 }
 
 #[cfg(test)]
@@ -281,16 +295,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_messages_are_cut_between_messages() {
+    fn a_control_message_without_room_is_cut() {
         let mut control = Vec::new();
         for length in [20u64, 24] {
             control.extend(length.to_ne_bytes());
             control.resize(control.len() + length.next_multiple_of(8) as usize - 8, 0);
         }
         assert_eq!(control.len(), 48);
-        for (room, expected) in [(48, 48), (47, 24), (24, 24), (20, 20), (19, 0), (0, 0)] {
-            assert_eq!(whole_messages(&control, room).len(), expected, "{room}");
+        for (room, expected, length) in [
+            (60, 48, 24),
+            (48, 48, 24),
+            (47, 47, 23),
+            (40, 40, 16),
+            (39, 24, 0),
+            (24, 24, 0),
+            (20, 20, 0),
+        ] {
+            let (fits, is_cut) = fitting_messages(&control, room);
+            assert_eq!((fits.len(), is_cut), (expected, room < 48), "{room}");
+            assert_eq!(fits[0], 20);
+            let second = fits.get(24).copied().unwrap_or(0);
+            assert_eq!(second, length, "{room}");
         }
-        assert!(whole_messages(&[255; 32], 64).is_empty());
+        let (fits, is_cut) = fitting_messages(&control, 19);
+        assert_eq!((fits.len(), fits[0], is_cut), (19, 19, true));
+        assert_eq!(fitting_messages(&control, 15), ([][..].into(), true));
+        assert_eq!(fitting_messages(&[], 64), ([][..].into(), false));
+        assert!(fitting_messages(&[255; 32], 64).0.is_empty());
     }
 }

@@ -362,6 +362,12 @@ impl Supervisor {
                     None => Ok(Answer::Continue),
                 }
             }
+            libc::SYS_ioctl if call.args[1] as u32 == libc::TIOCOUTQ as u32 => {
+                match self.inet_of(call) {
+                    Some(socket) if socket.is_stream() => self.unacknowledged(call, socket),
+                    _ => Ok(Answer::Continue),
+                }
+            }
             libc::SYS_ioctl if STAMPS.contains(&(call.args[1] as u32)) => {
                 match self.inet_of(call) {
                     Some(socket) => self.last_time(call, socket),

@@ -141,8 +141,19 @@ impl Supervisor {
     pub(super) fn inet_receive(&mut self, call: &Call) -> Handled {
         match self.inet_of(call) {
             Some(socket) if !socket.is_stream() => self.receive_datagram(call, socket),
+            // There are no messages about what a stream has sent.
+            Some(_) if receive_flags(call) & libc::MSG_ERRQUEUE != 0 => Err(Errno(libc::EAGAIN)),
             _ => Ok(Answer::Continue),
         }
+    }
+}
+
+/// Returns the flags of a receive.
+pub(super) fn receive_flags(call: &Call) -> i32 {
+    match call.number {
+        libc::SYS_recvfrom | libc::SYS_recvmmsg => call.int(3),
+        libc::SYS_recvmsg => call.int(2),
+        _ => 0,
     }
 }
 

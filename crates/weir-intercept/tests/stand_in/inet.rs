@@ -123,6 +123,7 @@ impl Inet {
         | InetCall::PeerAddress(id)
         | InetCall::SetOption(id, ..)
         | InetCall::Option(id, ..)
+        | InetCall::Queued(id)
         | InetCall::Shutdown(id, _)) = call
         else {
             unreachable!("an open is served above")

@@ -2,6 +2,7 @@
 //! Sends and receives on datagram, raw and packet sockets.
 use super::super::message::{Longer, MMSGHDR, MSGHDR, Place, word};
 use super::super::parked::Waiting;
+use super::super::traffic::receive_flags;
 use super::{Handled, InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall};
 use crate::datagram::{Datagram, HEAD, WAKE};
@@ -88,11 +89,7 @@ impl Supervisor {
         socket: InetSocket,
     ) -> Handled {
         let file = self.duplicate(call)?;
-        let flags = match call.number {
-            libc::SYS_recvfrom | libc::SYS_recvmmsg => call.int(3),
-            libc::SYS_recvmsg => call.int(2),
-            _ => 0,
-        };
+        let flags = receive_flags(call);
         let done = if flags & libc::MSG_ERRQUEUE != 0 {
             self.receive_error(call, socket, flags)
         } else if call.number == libc::SYS_recvmmsg {

@@ -41,6 +41,8 @@ pub(super) use stream::Connecting;
 const MANY_SOCKETS: usize = 4096;
 /// `IP_PROTOCOL` of linux/in.h.
 const IP_PROTOCOL: i32 = 52;
+/// What a stream is ready for that is neither connected nor listens (`tcp_poll`).
+const IDLE: i64 = (libc::POLLOUT | libc::POLLHUP) as i64;
 /// The longest value of an option, in bytes.
 const MAX_OPTION: usize = 1 << 16;
 
@@ -248,12 +250,20 @@ impl Supervisor {
         Ok(Answer::Value(0))
     }
 
-    /// Serves `shutdown`. That of a stream is native: the stack sees it at its end.
+    /// Serves `shutdown`. That of a stream with a connection is native: the stack sees it at its end.
     pub(super) fn shutdown(&mut self, call: &Call) -> Handled {
         match self.inet_of(call) {
             Some(socket) if !socket.is_stream() => {
                 self.inet(InetCall::Shutdown(socket.id, call.int(1)), &[])?;
                 Ok(Answer::Value(0))
+            }
+            Some(socket) if matches!(call.int(1), libc::SHUT_RD..=libc::SHUT_RDWR) => {
+                match self.inet(InetCall::Ready(socket.id), &[]) {
+                    // The stack forgets a stream that has ended.
+                    Ok(reply) if reply.value == IDLE => Err(Errno(libc::ENOTCONN)),
+                    Err(Errno(libc::EBADF)) => Err(Errno(libc::ENOTCONN)),
+                    _ => Ok(Answer::Continue),
+                }
             }
             _ => Ok(Answer::Continue),
         }

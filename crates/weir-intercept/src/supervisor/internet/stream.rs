@@ -16,6 +16,9 @@ use std::os::fd::{AsFd, OwnedFd};
 /// How much is written at once to fill a send buffer, in bytes.
 const FILLING: usize = 16 << 10;
 
+/// The most streams whose callers of `connect` are remembered.
+const MOST_BEGINNING: usize = 4096;
+
 /// Flags of a send that the pair would lose.
 const SPECIAL: i32 = libc::MSG_EOR | libc::MSG_MORE;
 
@@ -42,9 +45,14 @@ impl Supervisor {
                     && !is_unspecified(address)
                     && sys::is_nonblocking(self.duplicate(call)?.as_fd()) =>
             {
+                self.begins(socket);
                 return Err(Errno(libc::EINPROGRESS));
             }
             Ok(_) => return Ok(Answer::Value(0)),
+            // The first call after the end of the handshake succeeds (`__inet_stream_connect`).
+            Err(Errno(libc::EISCONN)) if self.sockets.beginning.remove(&socket.id) => {
+                return Ok(Answer::Value(0));
+            }
             Err(Errno(libc::EINPROGRESS)) => {}
             // The call goes on after a signal.
             Err(Errno(libc::EALREADY)) => {
@@ -87,10 +95,32 @@ impl Supervisor {
             let socket = socket.id;
             return self.park(call, file, Waiting::Connect(Connecting { socket, sent }));
         }
+        self.begins(socket);
         match sent {
             Some(count) if count > 0 => Ok(Answer::Value(count as i64)),
             _ => Err(Errno(libc::EINPROGRESS)),
         }
+    }
+
+    /// The caller of `connect` does not wait for the end of the handshake.
+    fn begins(&mut self, socket: InetSocket) {
+        let beginning = &mut self.sockets.beginning;
+        if beginning.len() >= MOST_BEGINNING {
+            beginning.clear();
+        }
+        beginning.insert(socket.id);
+    }
+
+    /// Serves `ioctl(SIOCOUTQ)` of a stream: how many bytes the peer has not acknowledged.
+    pub(in super::super) fn unacknowledged(&mut self, call: &Call, socket: InetSocket) -> Handled {
+        let length = match self.inet(InetCall::Queued(socket.id), &[]) {
+            Ok(reply) => reply.value as i32,
+            // The stack forgets a stream that has ended.
+            Err(Errno(libc::EBADF)) => 0,
+            Err(error) => return Err(error),
+        };
+        sys::write_memory(call.tid, call.args[2], &length.to_ne_bytes())?;
+        Ok(Answer::Value(0))
     }
 
     /// Ends a `connect` that waited, or a send with `MSG_FASTOPEN`: the handshake is over.

@@ -354,6 +354,19 @@ impl Engine {
                 let value = socket.option(self.stack.clock.now(), level, name, bytes);
                 value.map(bytes_only).map_err(Errno)
             }
+            InetCall::Queued(id) => {
+                let endpoint = self.endpoint(id)?;
+                self.take_written(&endpoint);
+                let socket = endpoint.socket()?;
+                if socket.is_listening() {
+                    return Err(Errno(libc::EINVAL));
+                }
+                let (_, sent) = socket.shown(self.stack.clock.now()).queued;
+                Ok(InetReply {
+                    value: i64::from(sent) + endpoint.untaken() as i64,
+                    ..InetReply::default()
+                })
+            }
             InetCall::Shutdown(id, how) => {
                 let how = match how {
                     libc::SHUT_RD => Shutdown::Read,

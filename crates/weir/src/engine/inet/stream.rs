@@ -383,6 +383,14 @@ impl Endpoint {
                     self.step(cx, wire, state, socket, WOKEN | EVENT);
                 }
             }
+            Phase::Open
+                if state.ended && what & WOKEN != 0 && socket.ready().0 & Ready::ERR != 0 =>
+            {
+                // A reset after the end of the data: reads return the end again, and writes fail with EPIPE.
+                take_out(wire, usize::MAX);
+                state.phase = Phase::Over(Ending::Closed);
+                self.count_wake();
+            }
             Phase::Open => {
                 // A pair with room and a socket with room report what comes.
                 if what & WOKEN != 0 || state.full {
@@ -404,6 +412,20 @@ impl Endpoint {
                 look_for_end(wire, state);
             }
             Phase::Over(_) => {}
+        }
+    }
+
+    /// How many bytes the program has written that the stack has not taken over.
+    pub(super) fn untaken(&self) -> usize {
+        match (&self.stream, self.wire()) {
+            (Some(stream), Some(wire)) => {
+                let state = stream.state();
+                match state.phase {
+                    Phase::Open => unread(&wire).saturating_sub(usize::from(state.held)),
+                    _ => 0,
+                }
+            }
+            _ => 0,
         }
     }
 
