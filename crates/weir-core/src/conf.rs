@@ -83,6 +83,8 @@ crate::slots! {
         DevWeight = 64, "dev_weight";
         /// The multiplier of `dev_weight` for that.
         DevWeightTxBias = 1, "dev_weight_tx_bias";
+        /// Whose settings a new namespace begins with; see [`Layers::inherit`](crate::layers::Layers::inherit).
+        DevconfInheritInitNet = 0, "devconf_inherit_init_net";
     }
 }
 
@@ -170,6 +172,18 @@ impl<S: Slot> Conf<S> {
         self.get(slot) != 0
     }
 
+    /// Returns whether all values are their defaults.
+    pub fn is_default(&self) -> bool {
+        let defaults = self.defaults.as_ref();
+        let is_default = |(index, value): (usize, &i32)| self.at(index) == *value;
+        self.one.load(Relaxed) == 0 || defaults.iter().enumerate().all(is_default)
+    }
+
+    /// Returns whether all values are those of another set.
+    pub fn equals(&self, other: &Self) -> bool {
+        (0..self.defaults.as_ref().len()).all(|index| self.at(index) == other.at(index))
+    }
+
     /// Copies all values of another set.
     pub fn copy(&self, from: &Self) {
         let untouched = |conf: &Self| conf.one.load(Relaxed) == 0;
@@ -253,6 +267,11 @@ mod tests {
         assert_eq!(all(&copy), [1, 2, 3]);
         copy.copy(&conf);
         assert_eq!((all(&copy), all(&conf.clone())), ([7, -2, 5], [7, -2, 5]));
+        assert!(copy.equals(&conf) && !copy.is_default() && !conf.is_default());
+        for (slot, value) in [(Few::A, 1), (Few::B, 2), (Few::C, 3)] {
+            copy.set(slot, value);
+        }
+        assert!(copy.is_default() && !copy.equals(&conf) && Conf::<Few>::default().is_default());
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! `dev_add_pack`, `register_pernet_subsys` and `register_netdevice_notifier`. The modules are called in the
 //! order of the list, lower floors first, so every listener is notified in the same order.
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_netlink::{Attr, Error};
@@ -16,7 +18,7 @@ use weir_sync::rcu::{Domain, Guard};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::kind::NewLink;
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, NsId};
 use crate::parts::{DeviceParts, NamespaceParts, StackParts};
 use crate::request::Ctl;
 use crate::stack::{Shared, Stack};
@@ -30,6 +32,27 @@ pub struct Layers {
     pub modules: &'static [&'static Module],
     /// Request handling for links, used by kinds that create a second device.
     pub links: LinkRequests,
+    /// Returns what a new namespace takes over.
+    pub inherit: Inherit,
+}
+
+/// Returns what a new namespace takes over from the initial namespace, or from the one that creates it, by
+/// `net.core.devconf_inherit_init_net`; `None` if all of it has its defaults. It is called when the namespace is
+/// created, which may be long before it is filled. The last argument returns what an earlier namespace took
+/// over, which may serve again.
+pub type Inherit = fn(
+    &Stack,
+    initial: &Namespace,
+    creator: NsId,
+    last: &dyn Fn() -> Option<Arc<Inherited>>,
+) -> Option<Arc<Inherited>>;
+
+/// What a new namespace takes over. Many namespaces share one.
+pub struct Inherited {
+    /// Sysctls that are stored; see [`Namespace::kept`].
+    pub kept: BTreeMap<String, String>,
+    /// The state of the module that sets up settings.
+    pub settings: Box<dyn Any + Send + Sync>,
 }
 
 /// Continues with a batch from or to a device.
@@ -123,6 +146,8 @@ pub struct NewNamespace<'a> {
     pub domain: &'a Domain,
     /// The seed of the namespace's random generators.
     pub seed: u64,
+    /// What the namespace takes over, from [`Layers::inherit`].
+    pub inherited: Option<&'a Inherited>,
 }
 
 /// A device in its namespace.

@@ -13,7 +13,7 @@ use weir_sync::small_map::{SmallMap, SmallTable};
 
 use crate::conf::{Conf, Core};
 use crate::device::{Device, Mac};
-use crate::layers::{Layers, NewNamespace};
+use crate::layers::{Inherited, Layers, NewNamespace};
 use crate::notify::Subscribers;
 use crate::nsid::{Holders, Ids};
 use crate::parts::NamespaceParts;
@@ -119,12 +119,16 @@ impl Namespace {
             &Arc<Global>,
         ),
         seed: u64,
+        inherited: Option<&Inherited>,
     ) -> Self {
         let mut parts = NamespaceParts::default();
-        for module in layers.modules {
-            if let Some(fill) = module.namespace {
-                fill(&mut parts, &NewNamespace { domain, seed });
-            }
+        let new = NewNamespace {
+            domain,
+            seed,
+            inherited,
+        };
+        for fill in layers.modules.iter().filter_map(|module| module.namespace) {
+            fill(&mut parts, &new);
         }
         Self {
             id,
@@ -135,7 +139,7 @@ impl Namespace {
             seed,
             softnet: softnet.clone(),
             global: global.clone(),
-            kept: Mutex::default(),
+            kept: Mutex::new(inherited.map_or_else(BTreeMap::new, |from| from.kept.clone())),
             parts,
             tc: weir_tc::NetTc::new(domain, budget, handles).seeded(seed),
             local_ports: AtomicU32::new(32_768 << 16 | 60_999),

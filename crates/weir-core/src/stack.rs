@@ -23,7 +23,7 @@ use crate::clock::{Clock, Holds, TimerId, Timers};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey, Observer};
 use crate::drops::{DropCounters, DropObserver};
-use crate::layers::{HearDevice, Layers, NamespaceEvent, PROTOCOLS, PacketType};
+use crate::layers::{HearDevice, Inherited, Layers, NamespaceEvent, PROTOCOLS, PacketType};
 use crate::namespace::{Global, Namespace, NsId, Slot};
 use crate::parts::StackParts;
 use crate::posted::Posted;
@@ -114,7 +114,9 @@ pub struct Shared {
     /// What modules have here.
     pub parts: StackParts,
     measuring: AtomicBool,
-    namespaces: Mutex<BTreeMap<NsId, Arc<Slot>>, order::Namespaces>,
+    namespaces: Mutex<Namespaces, order::Namespaces>,
+    /// The initial namespace, once it is made.
+    initial: OnceLock<Arc<Namespace>>,
     devices: RcuHash<DeviceKey, Arc<Device>>,
     /// While this is set, virtual time stands still: [`Cpu::run_until`](crate::cpu::Cpu::run_until)
     /// returns.
@@ -125,6 +127,14 @@ pub struct Shared {
     last_device: AtomicU32,
     /// The number of handles. [`ENDING`] is set once the last one has been dropped.
     handles: AtomicUsize,
+}
+
+/// The namespaces of a stack.
+#[derive(Default)]
+struct Namespaces {
+    slots: BTreeMap<NsId, Arc<Slot>>,
+    /// What namespaces that were never used will take over. Those that take over nothing are not here.
+    inherited: BTreeMap<NsId, Arc<Inherited>>,
 }
 
 /// A flag in [`Shared::handles`], set while the last handle tears the stack down. During that time,
@@ -243,6 +253,7 @@ impl Stack {
             parts,
             measuring: AtomicBool::new(false),
             namespaces: Mutex::default(),
+            initial: OnceLock::new(),
             devices: RcuHash::new(&domain),
             interrupt: Arc::default(),
             posted: Posted::default(),
@@ -253,18 +264,36 @@ impl Stack {
             config,
             domain,
         }));
-        stack.create_namespace();
+        let initial = stack.create_namespace();
+        stack.initial.get_or_init(|| initial);
         stack
     }
 
     /// The id of the initial namespace.
     pub const INITIAL: NsId = NsId(1);
 
-    /// Creates a namespace (`copy_net_ns`) and returns its id. The namespace is one small object until
-    /// [`namespace`](Self::namespace) is asked for it.
+    /// Creates a namespace from the initial one, as [`add_namespace_from`](Self::add_namespace_from).
     pub fn add_namespace(&self) -> NsId {
+        self.add_namespace_from(Self::INITIAL)
+    }
+
+    /// Creates a namespace for a process of the namespace `creator` (`copy_net_ns`) and returns its id. The
+    /// namespace is one small object until [`namespace`](Self::namespace) is asked for it. It takes over
+    /// settings as they are now ([`Layers::inherit`]).
+    pub fn add_namespace_from(&self, creator: NsId) -> NsId {
+        let initial = self.initial.get();
+        let last = || {
+            let namespaces = lock(&self.namespaces);
+            namespaces.inherited.values().next_back().cloned()
+        };
+        let inherit = |ns| (self.layers.inherit)(self, ns, creator, &last);
+        let inherited = initial.and_then(|ns| inherit(ns));
         let id = NsId(self.last_namespace.fetch_add(1, Relaxed) + 1);
-        lock(&self.namespaces).insert(id, Arc::default());
+        let mut namespaces = lock(&self.namespaces);
+        namespaces.slots.insert(id, Arc::default());
+        if let Some(inherited) = inherited {
+            namespaces.inherited.insert(id, inherited);
+        }
         id
     }
 
@@ -279,6 +308,7 @@ impl Stack {
     /// Fills a namespace that is used for the first time: its tables, and a loopback device.
     fn fill_namespace(&self, id: NsId) -> Arc<Namespace> {
         let seed = crate::random::seed_of(self.config.seed, &format!("namespace {}", id.0));
+        let inherited = lock(&self.namespaces).inherited.remove(&id);
         let ns = Arc::new(Namespace::new(
             id,
             &self.domain,
@@ -290,6 +320,7 @@ impl Stack {
                 &self.global,
             ),
             seed,
+            inherited.as_deref(),
         ));
         self.tell(&ns, NamespaceEvent::Made);
         ns
@@ -301,7 +332,12 @@ impl Stack {
         if id == Self::INITIAL {
             return false;
         }
-        let Some(slot) = lock(&self.namespaces).remove(&id) else {
+        let slot = {
+            let mut namespaces = lock(&self.namespaces);
+            namespaces.inherited.remove(&id);
+            namespaces.slots.remove(&id)
+        };
+        let Some(slot) = slot else {
             return false;
         };
         let unused = || None;
@@ -331,19 +367,19 @@ impl Stack {
 
     /// Returns the namespace with an id. The first call for a namespace fills it.
     pub fn namespace(&self, id: NsId) -> Option<Arc<Namespace>> {
-        let slot = lock(&self.namespaces).get(&id).cloned()?;
+        let slot = lock(&self.namespaces).slots.get(&id).cloned()?;
         // A namespace that was removed before its first use stays empty.
         slot.get_or_init(|| Some(self.fill_namespace(id))).clone()
     }
 
     /// Returns whether a namespace exists. It need not have been used.
     pub fn has_namespace(&self, id: NsId) -> bool {
-        lock(&self.namespaces).contains_key(&id)
+        lock(&self.namespaces).slots.contains_key(&id)
     }
 
     /// Returns the ids of all namespaces in the order they were created.
     pub fn namespace_ids(&self) -> Vec<NsId> {
-        lock(&self.namespaces).keys().copied().collect()
+        lock(&self.namespaces).slots.keys().copied().collect()
     }
 
     /// Returns all namespaces in the order they were created, and fills those that were never used.
@@ -355,7 +391,10 @@ impl Stack {
     /// Returns the namespaces that were used, in the order they were created.
     pub fn used_namespaces(&self) -> Vec<Arc<Namespace>> {
         let namespaces = lock(&self.namespaces);
-        let used = namespaces.values().filter_map(|slot| slot.get()?.clone());
+        let used = namespaces
+            .slots
+            .values()
+            .filter_map(|slot| slot.get()?.clone());
         used.collect()
     }
 

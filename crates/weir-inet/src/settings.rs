@@ -6,6 +6,8 @@
 //! Both are read through [`WithSettings`]. Control (`weir-stack/src/sysctl`) knows the paths and ranges, and
 //! keeps the values that nothing here obeys.
 
+mod inherit;
+
 use weir_netlink::ifla::iff;
 
 use crate::device::Device;
@@ -14,6 +16,7 @@ use crate::namespace::Namespace;
 use crate::parts::Key;
 
 pub use crate::conf::{Conf, Slot, Target};
+pub use inherit::inherit;
 
 crate::slots! {
     /// Per namespace, `net.ipv4.*`.
@@ -230,7 +233,7 @@ static NAMESPACE: Key<NamespaceConf, 0> = Key::new();
 
 /// The settings' places in the stack.
 pub static MODULE: Module = Module {
-    namespace: Some(|parts, _| parts.fill(&NAMESPACE, NamespaceConf::default())),
+    namespace: Some(|parts, new| parts.fill(&NAMESPACE, inherit::begin(new))),
     device: Some(|parts, _, ns| parts.fill(&DEVICE, ns.conf().default.clone())),
     ..Module::NONE
 };

@@ -283,9 +283,9 @@ pub trait Backend: Send + Sync {
     /// Returns whether the client still has this socket open (used to prune tables).
     fn is_open(&self, socket: SocketId) -> bool;
 
-    /// Serves `unshare(CLONE_NEWNET)`: creates a namespace. The caller holds it at once
-    /// ([`Backend::hold`]).
-    fn create_namespace(&self) -> Result<NsId, Errno>;
+    /// Serves `unshare(CLONE_NEWNET)` of a thread in the namespace `creator`: creates a namespace. The caller
+    /// holds it at once ([`Backend::hold`]).
+    fn create_namespace(&self, creator: NsId) -> Result<NsId, Errno>;
 
     /// Records that a launch has a thread or an open file in this namespace from now on.
     fn hold(&self, launch: u64, ns: NsId);

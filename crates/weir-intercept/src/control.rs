@@ -49,7 +49,7 @@ enum Request {
     SetOption(SocketId, SocketOption),
     Settle(SocketId),
     IsOpen(SocketId),
-    CreateNamespace,
+    CreateNamespace(NsId),
     Hold(u64, NsId),
     Release(u64, NsId),
     EndLaunch(u64),
@@ -322,7 +322,9 @@ fn answer(
             Ok(Reply::Done)
         }
         Request::IsOpen(socket) => Ok(Reply::Is(backend.is_open(socket))),
-        Request::CreateNamespace => backend.create_namespace().map(Reply::Namespace),
+        Request::CreateNamespace(creator) => {
+            backend.create_namespace(creator).map(Reply::Namespace)
+        }
         Request::Hold(launch, ns) => {
             launches.insert(launch);
             backend.hold(launch, ns);
@@ -476,8 +478,8 @@ impl Backend for Client {
         )
     }
 
-    fn create_namespace(&self) -> Result<NsId, Errno> {
-        ask!(self, Request::CreateNamespace, Namespace)
+    fn create_namespace(&self, creator: NsId) -> Result<NsId, Errno> {
+        ask!(self, Request::CreateNamespace(creator), Namespace)
     }
 
     fn hold(&self, launch: u64, ns: NsId) {

@@ -52,6 +52,7 @@ pub static LAYERS: Layers = Layers {
         parse_peer: rtnl::link::parse_peer,
         configure: rtnl::link::configure,
     },
+    inherit: settings::inherit,
 };
 
 /// Makes a stack with its initial namespace.

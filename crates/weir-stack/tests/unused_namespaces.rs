@@ -111,3 +111,47 @@ fn stress_first_use_and_deletion_at_once() {
     });
     assert_eq!(stack.all_namespaces().len(), 1);
 }
+
+/// The settings that a namespace takes over are those at its creation, and several namespaces share them.
+#[test]
+fn settings_are_taken_over_at_the_creation() {
+    use weir_stack::sysctl::tree::{read, write};
+    let stack = weir_stack::build(Config::default());
+    let initial = stack.namespace(Stack::INITIAL).unwrap();
+    let set = |path, value: &str| write(&stack, &initial, path, value.as_bytes()).unwrap();
+    let forward = "ipv4/ip_forward";
+    let limit = "ipv6/conf/default/hop_limit";
+    let of = |id, path| read(&stack.namespace(id).unwrap(), path).unwrap();
+    let before = stack.add_namespace();
+    set(forward, "1");
+    set(limit, "9");
+    let ids = [(); 3].map(|()| stack.add_namespace());
+    assert!(stack.remove_namespace(ids[1]));
+    set("core/devconf_inherit_init_net", "1");
+    let both = stack.add_namespace();
+    set(forward, "0");
+    set(limit, "64");
+    let after = stack.add_namespace();
+    set("core/devconf_inherit_init_net", "3");
+    let of_both = stack.add_namespace_from(both);
+    let of_none = stack.add_namespace_from(before);
+    assert_eq!(of(before, forward), "0\n");
+    for id in [ids[0], ids[2]] {
+        assert_eq!(
+            (of(id, forward), of(id, limit)),
+            ("1\n".into(), "64\n".into())
+        );
+    }
+    for id in [both, of_both] {
+        assert_eq!(
+            (of(id, forward), of(id, limit)),
+            ("1\n".into(), "9\n".into())
+        );
+    }
+    for id in [after, of_none] {
+        assert_eq!(
+            (of(id, forward), of(id, limit)),
+            ("0\n".into(), "64\n".into())
+        );
+    }
+}

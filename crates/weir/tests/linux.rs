@@ -77,6 +77,12 @@ fn ipv4_routes() {
     same_as_linux("ipv4");
 }
 
+/// `net.core.devconf_inherit_init_net`
+#[test]
+fn settings_of_new_namespaces() {
+    same_as_linux("devconf");
+}
+
 #[test]
 fn ipv6_routes() {
     same_as_linux("ipv6");

@@ -70,7 +70,8 @@ impl Supervisor {
             let process = self.process(call);
             self.pretended_users.insert(process);
         }
-        let ns = self.backend.create_namespace()?;
+        let creator = self.namespace(call.tid);
+        let ns = self.backend.create_namespace(creator)?;
         self.setup.runtime.namespace_path(ns)?;
         self.backend.hold(self.setup.launch, ns);
         self.held.entry(ns).or_default();

@@ -412,7 +412,7 @@ impl Backend for Shared {
         self.0.state.lock().unwrap().sockets.contains_key(&socket)
     }
 
-    fn create_namespace(&self) -> Result<NsId, Errno> {
+    fn create_namespace(&self, _: NsId) -> Result<NsId, Errno> {
         self.0.create_namespace()
     }
 

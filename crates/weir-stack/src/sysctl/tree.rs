@@ -105,6 +105,7 @@ pub const UNRES_PACKET: i32 = 2090;
 /// The minimum and maximum values, where Linux has them.
 const RANGES: &[(&str, i32, i32)] = &[
     ("core/qdisc_max_burst", 0, i32::MAX),
+    ("core/devconf_inherit_init_net", 0, 3),
     ("ipv4/ip_default_ttl", 1, 255),
     ("ipv4/tcp_l3mdev_accept", 0, 1),
     ("ipv4/udp_l3mdev_accept", 0, 1),

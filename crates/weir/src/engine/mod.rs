@@ -442,8 +442,9 @@ impl Backend for Engine {
         self.socket(socket).is_ok()
     }
 
-    fn create_namespace(&self) -> Result<NsId, Errno> {
-        Ok(from_stack(self.stack.add_namespace()))
+    fn create_namespace(&self, creator: NsId) -> Result<NsId, Errno> {
+        let creator = to_stack(creator);
+        Ok(from_stack(self.stack.add_namespace_from(creator)))
     }
 
     fn hold(&self, launch: u64, ns: NsId) {
