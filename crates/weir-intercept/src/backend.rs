@@ -325,6 +325,13 @@ pub trait Backend: Send + Sync {
         Err(Errno(libc::EOPNOTSUPP))
     }
 
+    /// Serves an ioctl of an IP tunnel (`SIOCGETTUNNEL` and so on) for the device with this name. `given` is as much
+    /// of the structure as can be read. Returns the bytes that replace it.
+    fn tunnel(&self, ns: NsId, name: &[u8], request: u32, given: &[u8]) -> Result<Vec<u8>, Errno> {
+        let _ = (ns, name, request, given);
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+
     /// Serves a call on an internet, raw or packet socket.
     fn inet(&self, call: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
         let _ = (call, bytes);

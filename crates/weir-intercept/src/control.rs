@@ -64,6 +64,12 @@ enum Request {
         #[serde(with = "hex")] Vec<u8>,
         #[serde(with = "hex")] Vec<u8>,
     ),
+    Tunnel(
+        NsId,
+        #[serde(with = "hex")] Vec<u8>,
+        u32,
+        #[serde(with = "hex")] Vec<u8>,
+    ),
     /// The call, and the number of bytes that follow.
     Inet(InetCall, u32),
     Command(Value),
@@ -364,6 +370,9 @@ fn answer(
         Request::Ethtool(ns, name, command) => backend
             .ethtool(ns, &name, &command)
             .map(|(bytes, value)| Reply::Ethtool(bytes, value)),
+        Request::Tunnel(ns, name, request, given) => {
+            backend.tunnel(ns, &name, request, &given).map(Reply::Bytes)
+        }
         // Served where its bytes are received.
         Request::Inet(..) => Err(Errno(libc::EPROTO)),
         Request::Command(command) => {
@@ -520,6 +529,14 @@ impl Backend for Client {
 
     fn request(&self, ns: NsId, request: &[u8]) -> Result<Vec<u8>, Errno> {
         ask!(self, Request::Netlink(ns, request.to_vec()), Bytes)
+    }
+
+    fn tunnel(&self, ns: NsId, name: &[u8], request: u32, given: &[u8]) -> Result<Vec<u8>, Errno> {
+        ask!(
+            self,
+            Request::Tunnel(ns, name.to_vec(), request, given.to_vec()),
+            Bytes
+        )
     }
 
     fn ethtool(&self, ns: NsId, name: &[u8], command: &[u8]) -> Result<(Vec<u8>, i64), Errno> {

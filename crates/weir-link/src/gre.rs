@@ -64,7 +64,8 @@ pub static TAP_KIND: Kind = Kind {
     validate: Some(validate_tap),
 };
 
-static GRE: Flavour = Flavour {
+/// The kind of tunnel.
+pub(crate) static GRE: Flavour = Flavour {
     name: "gre",
     family: Family::Gre,
     hardware: arphrd::IPGRE,

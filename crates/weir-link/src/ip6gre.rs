@@ -65,7 +65,8 @@ pub static TAP_KIND: Kind = Kind {
     validate: Some(validate_tap),
 };
 
-static IP6GRE: Flavour = Flavour {
+/// The kind of tunnel.
+pub(crate) static IP6GRE: Flavour = Flavour {
     name: "ip6gre",
     family: Family::Ip6Gre,
     hardware: arphrd::IP6GRE,

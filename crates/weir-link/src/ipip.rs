@@ -44,7 +44,8 @@ pub static KIND: Kind = Kind {
     validate: Some(validate),
 };
 
-static FLAVOUR: Flavour = Flavour {
+/// The kind of tunnel.
+pub(crate) static FLAVOUR: Flavour = Flavour {
     name: "ipip",
     family: Family::Ipip,
     hardware: arphrd::TUNNEL,

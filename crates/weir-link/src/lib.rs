@@ -27,6 +27,7 @@ pub mod netdevsim;
 pub mod sit;
 pub mod tun;
 pub mod tunnel;
+pub mod tunnel_ioctl;
 pub mod veth;
 pub mod vlan;
 pub mod vrf;

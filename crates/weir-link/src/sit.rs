@@ -48,7 +48,8 @@ pub static KIND: Kind = Kind {
     validate: Some(validate),
 };
 
-static FLAVOUR: Flavour = Flavour {
+/// The kind of tunnel.
+pub(crate) static FLAVOUR: Flavour = Flavour {
     name: "sit",
     family: Family::Sit,
     hardware: arphrd::SIT,

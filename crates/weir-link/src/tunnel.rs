@@ -23,7 +23,8 @@
 //!
 //! Not implemented: remotes that are multicast groups (refused), remotes by the inner packet's next hop (packets
 //! through a tunnel without a remote are dropped and counted as fifo errors), encapsulation in UDP (fou, gue: EINVAL
-//! as without the modules), ICMP errors about outer packets, and `ip tunnel` (its ioctls).
+//! as without the modules) and ICMP errors about outer packets.
+//! [`crate::tunnel_ioctl`] serves the ioctls of `ip tunnel`.
 
 pub mod inner;
 pub mod ip6;
@@ -138,6 +139,8 @@ impl Errors {
 pub struct IpTunnel {
     /// The kind.
     pub flavour: &'static Flavour,
+    /// The smallest and the largest MTU in bytes, as they are shown; a maximum of 0 means no limit.
+    bounds: (u32, u32),
     /// The parameters.
     pub parms: Published<Parms>,
     /// The underlay namespace.
@@ -188,11 +191,62 @@ pub fn create(
         false => new.link_ns.clone(),
     };
     load(ctl.stack, ctl.guard, &net, flavour);
-    make(ctl.stack, ctl.guard, flavour, &net, parms, &new, false)
+    make(
+        ctl.stack,
+        ctl.guard,
+        flavour,
+        &net,
+        parms,
+        &new,
+        Origin::Request,
+    )
+}
+
+/// Creates a tunnel with a name or a pattern of one by an ioctl (`ip_tunnel_create`).
+pub(crate) fn create_by_ioctl(
+    stack: &Stack,
+    guard: &Guard,
+    flavour: &'static Flavour,
+    net: &Arc<Namespace>,
+    parms: Parms,
+    name: String,
+) -> Result<Arc<Device>, Error> {
+    let new = new_link(net, name, flavour);
+    make(stack, guard, flavour, net, parms, &new, Origin::Ioctl)
+}
+
+/// What a tunnel is made by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// A request for a link.
+    Request,
+    /// An ioctl.
+    Ioctl,
+    /// The module: it is a fallback device.
+    Module,
+}
+
+/// Returns the request for a link of a kind without anything but a name.
+fn new_link<'a>(net: &Arc<Namespace>, name: String, flavour: &Flavour) -> NewLink<'a> {
+    NewLink {
+        ns: net.clone(),
+        name,
+        ifindex: 0,
+        mtu: None,
+        address: flavour.ethernet.then_some([0; 6]),
+        broadcast: None,
+        txqlen: None,
+        group: None,
+        queues: (None, None),
+        link: None,
+        link_ns: net.clone(),
+        flags: (0, 0),
+        data: None,
+    }
 }
 
 /// Refuses what is not served.
-fn check(parms: &Parms) -> Result<(), Error> {
+pub(crate) fn check(parms: &Parms) -> Result<(), Error> {
     if parms.remote.is_multicast() {
         return Err(Error::unsupported(
             "Tunnels to multicast groups are not supported",
@@ -202,7 +256,7 @@ fn check(parms: &Parms) -> Result<(), Error> {
 }
 
 /// Makes the fallback devices of a kind's module and receives its protocols, once in each namespace.
-fn load(stack: &Stack, guard: &Guard, net: &Arc<Namespace>, flavour: &'static Flavour) {
+pub(crate) fn load(stack: &Stack, guard: &Guard, net: &Arc<Namespace>, flavour: &'static Flavour) {
     let all = tunnels_of(stack, net);
     for (flavour, name, parms) in flavour.fallbacks {
         if all.has_fallback(flavour.family, guard) {
@@ -215,24 +269,10 @@ fn load(stack: &Stack, guard: &Guard, net: &Arc<Namespace>, flavour: &'static Fl
                 all.add_failed(&stack.domain, *protocol, *failed, guard);
             }
         }
-        let new = NewLink {
-            ns: net.clone(),
-            name: (*name).to_owned(),
-            ifindex: 0,
-            mtu: None,
-            address: flavour.ethernet.then_some([0; 6]),
-            broadcast: None,
-            txqlen: None,
-            group: None,
-            queues: (None, None),
-            link: None,
-            link_ns: net.clone(),
-            flags: (0, 0),
-            data: None,
-        };
+        let new = new_link(net, (*name).to_owned(), flavour);
         let parms = parms();
         // Without the name, which another device has, there is no fallback device.
-        let _ = make(stack, guard, flavour, net, parms, &new, true);
+        let _ = make(stack, guard, flavour, net, parms, &new, Origin::Module);
     }
 }
 
@@ -249,8 +289,9 @@ fn make(
     net: &Arc<Namespace>,
     parms: Parms,
     new: &NewLink<'_>,
-    fallback: bool,
+    origin: Origin,
 ) -> Result<Arc<Device>, Error> {
+    let fallback = origin == Origin::Module;
     let all = tunnels_of(stack, net);
     if !fallback && all.same(flavour.family, &parms, guard).is_some() {
         return Err(Error::new(errno::EEXIST));
@@ -266,8 +307,13 @@ fn make(
         Some(mtu) => mtu.clamp(MIN_MTU, largest(flavour, &parms)),
         None => mtu,
     };
+    let bounds = match (origin, flavour.family) {
+        (Origin::Ioctl, Family::Ipip | Family::Gre) => (MIN_MTU, largest(flavour, &parms)),
+        _ => flavour.mtu,
+    };
     let tunnel = Arc::new(IpTunnel {
         flavour,
+        bounds,
         parms: Published::new(&stack.domain, parms),
         net: Arc::downgrade(net),
         fallback,
@@ -473,7 +519,7 @@ impl Link for Handle {
     }
 
     fn mtu_bounds(&self) -> (u32, u32) {
-        self.0.flavour.mtu
+        self.0.bounds
     }
 
     fn check_mtu(&self, mtu: u32) -> Result<(), Error> {
@@ -598,8 +644,7 @@ fn change(
 ) -> Result<(), Error> {
     let guard = ctl.guard;
     let invalid = || Error::new(errno::EINVAL);
-    let old = tunnel.parms.load(guard);
-    let mut parms = (tunnel.flavour.parse)(data)?;
+    let parms = (tunnel.flavour.parse)(data)?;
     check(&parms)?;
     let net = tunnel.net.upgrade().ok_or(Error::new(errno::ENODEV))?;
     if tunnel.fallback {
@@ -609,22 +654,34 @@ fn change(
     if matches!(tunnel.flavour.family, Family::Ipip | Family::Ip6Tnl) && parms.external {
         return Err(invalid());
     }
-    parms.external = old.external;
-    if tunnel.flavour.family.is_ipv6() {
-        return change_ip6(tunnel, device, &net, parms, guard);
-    }
-    parms.proto = old.proto;
-    if !tunnel.flavour.ethernet {
+    if !tunnel.flavour.ethernet && !tunnel.flavour.family.is_ipv6() {
         let to_one = !parms.remote.is_unspecified();
         if to_one != (device.flags() & iff::POINTOPOINT != 0) {
             return Err(invalid());
         }
     }
+    update(tunnel, device, &net, parms, guard)
+}
+
+/// Gives a tunnel other parameters (`ip_tunnel_update`, `ip6_tnl_update`).
+pub(crate) fn update(
+    tunnel: &Arc<IpTunnel>,
+    device: &Arc<Device>,
+    net: &Namespace,
+    mut parms: Parms,
+    guard: &Guard,
+) -> Result<(), Error> {
+    let old = tunnel.parms.load(guard);
+    parms.external = old.external;
+    if tunnel.flavour.family.is_ipv6() {
+        return change_ip6(tunnel, device, net, parms, guard);
+    }
+    parms.proto = old.proto;
     let bound = (parms.link, parms.fwmark) != (old.link, old.fwmark);
     let before = (tunnel.flavour.header_len)(old);
     let after = (tunnel.flavour.header_len)(&parms);
-    let mtu = bind(tunnel.flavour, &net, &parms, guard).0;
-    let all = tunnels(&net).ok_or(Error::new(errno::ENODEV))?;
+    let mtu = bind(tunnel.flavour, net, &parms, guard).0;
+    let all = tunnels(net).ok_or(Error::new(errno::ENODEV))?;
     all.change(device, tunnel, parms, guard)?;
     if bound {
         device.set_mtu(mtu);

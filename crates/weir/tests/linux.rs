@@ -114,6 +114,12 @@ fn ip_tunnels() {
     same_as_linux("iptunnel");
 }
 
+/// `ip tunnel` and `ip -6 tunnel`
+#[test]
+fn tunnels_by_ioctl() {
+    same_as_linux("tunnel-ioctl");
+}
+
 #[test]
 fn ip6gre() {
     same_as_linux("ip6gre");

@@ -10,13 +10,14 @@
 //! `-METRIC`, `-MTU`, `-HWADDR`, `-TXQLEN`, `-MAP`; `SIOCSIFFLAGS`, `-MTU`, `-NAME`, `-HWADDR`,
 //! `-HWBROADCAST`, `-TXQLEN`; `SIOCADDMULTI` and `-DELMULTI`; requests that set addresses
 //! ([`address`]), routes ([`route`]) and neighbours ([`neighbour`]); VLAN devices ([`vlan`]);
-//! `SIOCETHTOOL` ([`ethtool`]); `SIOCGSKNS`. Requests that create bridges fail with ENOPKG, as without
-//! the module. All others, among them wireless and tunnel calls, fail with EOPNOTSUPP for an existing
+//! `SIOCETHTOOL` ([`ethtool`]); IP tunnels ([`tunnel`]); `SIOCGSKNS`. Requests that create bridges fail with ENOPKG,
+//! as without the module. All others, among them wireless calls, fail with EOPNOTSUPP for an existing
 //! device and with ENODEV otherwise.
 mod address;
 mod ethtool;
 mod neighbour;
 mod route;
+mod tunnel;
 mod vlan;
 
 use super::{Handled, Supervisor};
@@ -154,6 +155,7 @@ impl Supervisor {
                 return Ok(Answer::Value(0));
             }
             ethtool::ETHTOOL => return self.ethtool(call, ns, address),
+            tunnel::FIRST..=tunnel::LAST => return self.tunnel(call, ns, request, address),
             vlan::GIFVLAN | vlan::SIFVLAN => {
                 self.vlan(call, ns, address)?;
                 return Ok(Answer::Value(0));

@@ -21,6 +21,7 @@ use crate::device::{Device, DeviceKey};
 use crate::namespace::Namespace;
 use crate::parts::Key;
 use crate::sockets::Report;
+use crate::stack::Stack;
 use crate::udp::Outer;
 
 /// What distinguishes the tunnels of a family.
@@ -40,6 +41,14 @@ enum Id {
 pub struct Receiver {
     key: DeviceKey,
     tunnel: Arc<IpTunnel>,
+}
+
+impl Receiver {
+    /// Returns the tunnel with its device, unless that goes away.
+    pub fn parts(&self, stack: &Stack, guard: &Guard) -> Option<(Arc<Device>, Arc<IpTunnel>)> {
+        let device = stack.device(self.key, guard)?;
+        Some((device.clone(), self.tunnel.clone()))
+    }
 }
 
 /// Tunnels that share one table: those of one kind, or of one protocol and kind of payload.
@@ -326,6 +335,14 @@ impl Tunnels {
         let mut all = self.all.lock();
         all.retain(|(_, other)| !std::ptr::eq(other.as_ptr(), tunnel));
         self.take_out(device.key, tunnel, guard);
+    }
+
+    /// Returns the tunnel of a device.
+    pub fn of(&self, device: &Arc<Device>) -> Option<Arc<IpTunnel>> {
+        let all = self.all.lock();
+        let key = |other: &Weak<Device>| std::ptr::eq(other.as_ptr(), &**device);
+        let found = all.iter().find(|(other, _)| key(other))?;
+        found.1.upgrade()
     }
 
     /// Returns the devices of all tunnels.

@@ -526,6 +526,15 @@ impl Backend for Engine {
             .map_err(|error| Errno(error.errno))
     }
 
+    fn tunnel(&self, ns: NsId, name: &[u8], request: u32, given: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.settle_sysctls();
+        let ns = self.ns(ns)?;
+        let name = std::str::from_utf8(name).map_err(|_| Errno(libc::ENODEV))?;
+        let guard = self.stack.domain.pin();
+        weir_stack::link::tunnel_ioctl::serve(&self.stack, &guard, &ns, name, request, given)
+            .map_err(|error| Errno(error.errno))
+    }
+
     fn command(&self, command: &Value) -> Result<Value, String> {
         Ok(self.command_with(command, Vec::new())?.0)
     }
