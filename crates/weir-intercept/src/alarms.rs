@@ -4,8 +4,9 @@
 //!
 //! The supervisor records them here instead of letting the kernel arm them. When the stack's clock gets to the time, a
 //! signal is sent to the process, or the kernel's own timer behind a descriptor is armed with the shortest time.
+use crate::rank::Rank;
 use crate::sys;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// A timer of a process.
@@ -36,58 +37,67 @@ pub(crate) struct Alarm {
     pub(crate) expiry: Expiry,
 }
 
+#[derive(Debug)]
+struct Armed {
+    time: u64,
+    rank: Rank,
+    alarm: Alarm,
+}
+
 /// The armed timers of a launch, by process.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
-    armed: BTreeMap<(u32, Timer), (u64, Alarm)>,
-    /// By time; timers of one time expire in the order of their processes.
-    due: BTreeMap<(u64, u32, Timer), ()>,
+    armed: BTreeMap<(u32, Timer), Armed>,
+    /// By time; timers of one time expire in the order of their processes' ranks.
+    due: BTreeSet<(u64, Rank, u32, Timer)>,
 }
 
 impl Alarms {
-    /// Arms a timer for a time of the stack's clock, or disarms it. Returns the time for which it was armed, and its
+    /// Arms a timer of a process with a rank for a time of the stack's clock, or disarms it. Returns the time for which it was armed, and its
     /// interval.
     pub(crate) fn set(
         &mut self,
         process: u32,
         timer: Timer,
+        rank: Rank,
         alarm: Option<(u64, Alarm)>,
     ) -> Option<(u64, u64)> {
         let old = self.armed.remove(&(process, timer));
-        if let Some((time, _)) = &old {
-            self.due.remove(&(*time, process, timer));
-        }
+        let old = old.map(|old| {
+            self.due.remove(&(old.time, old.rank, process, timer));
+            (old.time, old.alarm.interval)
+        });
         if let Some((time, alarm)) = alarm {
             // One at the end of time never expires.
             if time < u64::MAX {
-                self.due.insert((time, process, timer), ());
+                self.due.insert((time, rank.clone(), process, timer));
             }
-            self.armed.insert((process, timer), (time, alarm));
+            let armed = Armed { time, rank, alarm };
+            self.armed.insert((process, timer), armed);
         }
-        old.map(|(time, alarm)| (time, alarm.interval))
+        old
     }
 
     /// Returns the time for which a timer is armed, and its interval.
     pub(crate) fn get(&self, process: u32, timer: Timer) -> Option<(u64, u64)> {
-        let (time, alarm) = self.armed.get(&(process, timer))?;
-        Some((*time, alarm.interval))
+        let armed = self.armed.get(&(process, timer))?;
+        Some((armed.time, armed.alarm.interval))
     }
 
     /// Returns the time of the first timer.
     pub(crate) fn earliest(&self) -> Option<u64> {
-        self.due.keys().next().map(|(time, ..)| *time)
+        self.due.first().map(|(time, ..)| *time)
     }
 
     /// Lets the first timer expire if it is due. Returns whether it was.
     pub(crate) fn expire(&mut self, now: u64) -> bool {
-        let Some(&(time, process, timer)) = self.due.keys().next() else {
-            return false;
-        };
-        if time > now {
+        if self.earliest().is_none_or(|time| time > now) {
             return false;
         }
-        self.due.remove(&(time, process, timer));
-        let Some((_, alarm)) = self.armed.remove(&(process, timer)) else {
+        let Some((time, rank, process, timer)) = self.due.pop_first() else {
+            return false;
+        };
+        let Some(Armed { alarm, .. }) = self.armed.remove(&(process, timer)) else {
             return true;
         };
         let alive = match &alarm.expiry {
@@ -107,6 +117,7 @@ impl Alarms {
             self.set(
                 process,
                 timer,
+                rank,
                 Some((time.saturating_add(alarm.interval), alarm)),
             );
         }
@@ -118,7 +129,7 @@ impl Alarms {
         self.armed
             .retain(|(process, _), _| processes.contains(process));
         self.due
-            .retain(|(_, process, _), ()| processes.contains(process));
+            .retain(|(.., process, _)| processes.contains(process));
     }
 }
 
@@ -134,23 +145,42 @@ mod tests {
             interval,
             expiry: Expiry::Signal(0), // only checks that the process is there
         };
-        assert_eq!(alarms.set(me, Timer::Real, Some((50, signal(20)))), None);
-        assert_eq!(alarms.set(me, Timer::Posix(0), Some((60, signal(0)))), None);
+        assert_eq!(
+            alarms.set(me, Timer::Real, Rank::default(), Some((50, signal(20)))),
+            None
+        );
+        assert_eq!(
+            alarms.set(me, Timer::Posix(0), Rank::default(), Some((60, signal(0)))),
+            None
+        );
         assert_eq!(alarms.get(me, Timer::Real), Some((50, 20)));
         assert!(!alarms.expire(49));
         assert!(alarms.expire(50));
         assert_eq!(alarms.earliest(), Some(60));
         assert!(alarms.expire(65));
         assert_eq!(alarms.earliest(), Some(70));
-        assert_eq!(alarms.set(me, Timer::Real, None), Some((70, 20)));
+        assert_eq!(
+            alarms.set(me, Timer::Real, Rank::default(), None),
+            Some((70, 20))
+        );
         assert_eq!(alarms.earliest(), None);
-        alarms.set(me, Timer::Real, Some((5, signal(0))));
+        alarms.set(me, Timer::Real, Rank::default(), Some((5, signal(0))));
         alarms.keep(&[]);
         assert!(!alarms.expire(9));
         // A time or an interval beyond the end of time.
-        alarms.set(me, Timer::Real, Some((u64::MAX, signal(1))));
+        alarms.set(
+            me,
+            Timer::Real,
+            Rank::default(),
+            Some((u64::MAX, signal(1))),
+        );
         assert_eq!(alarms.earliest(), None);
-        alarms.set(me, Timer::Real, Some((5, signal(u64::MAX))));
+        alarms.set(
+            me,
+            Timer::Real,
+            Rank::default(),
+            Some((5, signal(u64::MAX))),
+        );
         assert!(alarms.expire(5) && !alarms.expire(u64::MAX));
     }
 }

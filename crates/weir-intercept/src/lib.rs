@@ -50,6 +50,7 @@ pub mod datagram;
 mod filter;
 mod launcher;
 mod look;
+mod rank;
 mod runtime;
 mod seccomp;
 mod signals;

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The state of clients' threads, read from `/proc`.
+use crate::sys;
 use crate::task::read_small;
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::{OnceLock, mpsc};
+use std::time::Duration;
+
+/// How often [`tells_off_cpu`] looks at a thread that sleeps, a millisecond apart.
+const TRIES: u32 = 300;
 
 /// A snapshot of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +105,31 @@ pub(crate) fn is_off_cpu(tid: u32) -> Option<bool> {
     readable.then_some(false)
 }
 
+/// Returns whether the kernel tells which threads have left their CPU: one without the names of its functions does not.
+/// The first call tries it with a thread that sleeps, which may take a while.
+pub(crate) fn tells_off_cpu() -> bool {
+    static TELLS: OnceLock<bool> = OnceLock::new();
+    *TELLS.get_or_init(|| {
+        let (id, sleeper) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let _ = id.send(sys::thread_id());
+            let _ = ended.recv();
+        });
+        let tid = sleeper.recv().unwrap_or_default();
+        let tells = (0..TRIES).any(|_| {
+            let off = is_off_cpu(tid) == Some(true);
+            if !off {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            off
+        });
+        drop(end);
+        let _ = thread.join();
+        tells
+    })
+}
+
 /// Returns whether a thread in uninterruptible sleep waits for a pipe that another thread holds. `splice` holds its pipe
 /// as long as it waits for room in a socket.
 pub(crate) fn waits_for_pipe(tid: u32) -> bool {
@@ -148,6 +179,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(asleep || is_off_cpu(me).is_none());
+        assert_eq!(tells_off_cpu(), asleep);
         assert_ne!(is_off_cpu(me), Some(true));
     }
 

@@ -34,6 +34,7 @@
 use crate::alarms::{Alarm, Alarms, Timer};
 use crate::backend::Errno;
 use crate::look::{self, Thread};
+use crate::rank::{Rank, Ranks};
 use crate::seccomp::{Answer, Call, Listener};
 use crate::sys;
 use std::collections::BTreeMap;
@@ -116,6 +117,9 @@ struct Noted {
     since: Instant,
 }
 
+/// The deadline (ns of the stack's clock), the rank and the id of a thread that waits.
+type Key = (u64, Rank, u32);
+
 /// The last expired wait of a process.
 struct Past {
     span: Span,
@@ -134,9 +138,10 @@ struct Attached {
 #[derive(Default)]
 struct State {
     attached: Option<Arc<Attached>>,
-    /// The waits by deadline and thread id. Threads with the same deadline therefore wake in the
-    /// same order in every run of a script, as long as processes are forked in the same order.
-    waits: BTreeMap<(u64, u32), Noted>,
+    /// The waits by deadline, rank and thread id. Threads with the same deadline therefore wake in the
+    /// same order in every run of a script.
+    waits: BTreeMap<Key, Noted>,
+    ranks: Ranks,
     past: BTreeMap<u32, Past>,
     alarms: Alarms,
     /// The calls that ended early and that the supervisor serves again.
@@ -198,7 +203,10 @@ impl Waits {
 
     /// Arms or disarms a timer of a process.
     pub(crate) fn set_alarm(&self, process: u32, timer: Timer, alarm: Option<(u64, Alarm)>) {
-        self.state().alarms.set(process, timer, alarm);
+        let mut state = self.state();
+        let rank = state.ranks.of(process, process);
+        state.alarms.set(process, timer, rank, alarm);
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -230,7 +238,7 @@ impl Waits {
     /// Returns the earliest deadline, ns of the stack's clock.
     pub fn earliest(&self) -> Option<u64> {
         let state = self.state();
-        let first = state.waits.keys().next().map(|(time, _)| *time);
+        let first = state.waits.keys().next().map(|(time, ..)| *time);
         let first = first.filter(|time| *time != u64::MAX);
         first.into_iter().chain(state.alarms.earliest()).min()
     }
@@ -266,7 +274,7 @@ impl Waits {
             if state.alarms.expire(now) {
                 return true;
             }
-            let Some((&key, noted)) = state.waits.first_key_value() else {
+            let Some((key, noted)) = state.waits.first_key_value() else {
                 return false;
             };
             if key.0 > now {
@@ -283,7 +291,7 @@ impl Waits {
                 std::thread::sleep(left);
                 continue;
             }
-            if let Some(noted) = state.waits.remove(&key) {
+            if let Some((_, noted)) = state.waits.pop_first() {
                 if !noted.wait.again && !noted.wait.exact {
                     let past = Past {
                         span: noted.wait.span,
@@ -308,13 +316,15 @@ impl Waits {
     }
 
     /// Attaches the supervisor, which starts.
-    pub(crate) fn attach(&self, listener: &Arc<Listener>) -> Result<(), Errno> {
+    pub(crate) fn attach(&self, listener: &Arc<Listener>, keeper: u32) -> Result<(), Errno> {
         let attached = Attached {
             listener: listener.clone(),
             ready: sys::epoll_create()?,
             bell: sys::event_fd()?,
         };
-        self.state().attached = Some(Arc::new(attached));
+        let mut state = self.state();
+        state.attached = Some(Arc::new(attached));
+        state.ranks = Ranks::new(keeper);
         Ok(())
     }
 
@@ -363,9 +373,11 @@ impl Waits {
                 return false;
             }
         }
+        let (process, tid) = (noted.wait.process, noted.wait.call.tid);
         let key = (
             now.saturating_add(noted.wait.span.length),
-            noted.wait.call.tid,
+            state.ranks.of(process, tid),
+            tid,
         );
         // A thread has one wait at a time: a previous one was interrupted.
         if let Some(old) = state.waits.insert(key, noted) {
@@ -383,7 +395,7 @@ impl Waits {
         };
         for number in sys::epoll_ready(attached.ready.as_fd()) {
             let found = state.waits.iter().find(|(_, noted)| noted.number == number);
-            if let Some(key) = found.map(|(key, _)| *key)
+            if let Some(key) = found.map(|(key, _)| key.clone())
                 && let Some(noted) = state.waits.remove(&key)
             {
                 state.finish(noted, false);
@@ -406,7 +418,7 @@ impl Waits {
                 let late = noted.wait.brief && noted.since.elapsed() >= BRIEF;
                 late || attached.is_over(&noted.wait, &look)
             })
-            .map(|(key, _)| *key)
+            .map(|(key, _)| key.clone())
             .collect();
         for key in &over {
             if let Some(noted) = state.waits.remove(key) {
@@ -436,13 +448,14 @@ impl Waits {
         (state.answered < state.asked).then_some(state.asked)
     }
 
-    /// Answers a question. `processes` are all processes of the launch.
+    /// Answers a question. `processes` are all processes of the launch, sorted.
     pub(crate) fn answer(&self, question: u64, all_wait: bool, processes: &[u32]) {
         let mut state = self.state();
         (state.answered, state.all_wait) = (question, all_wait);
         if all_wait {
             state.past.retain(|process, _| processes.contains(process));
             state.alarms.keep(processes);
+            state.ranks.keep(processes);
         }
         self.changed.notify_all();
     }
@@ -455,7 +468,7 @@ impl Waits {
 
     /// Returns the threads that wait here.
     pub(crate) fn threads(&self) -> Vec<u32> {
-        self.state().waits.keys().map(|(_, tid)| *tid).collect()
+        self.state().waits.keys().map(|(.., tid)| *tid).collect()
     }
 
     /// Returns whether the supervisor has to serve calls again.

@@ -16,6 +16,7 @@
 //! | [`list`] | a lockless list: many producers push, one consumer takes everything, in order |
 //! | [`order`] | the lock order as a table of classes, and mutexes that check it in debug builds |
 //! | [`percpu`] | binding of threads to stack CPUs; per-CPU data and counters, allocated on first use |
+//! | [`progress`] | tells a watcher that no request is in progress on any thread |
 //! | [`sieve`] | a Bloom filter in front of a set: rejects most absent keys without a lookup |
 //! | [`once_box`] | a value that is made on first use, behind one word |
 //! | [`rare`] | state that nearly every object lacks, of one word until it is first changed |
@@ -54,6 +55,7 @@ pub mod once_box;
 pub mod order;
 pub mod percpu;
 pub mod primitive;
+pub mod progress;
 pub mod rare;
 pub mod rcu;
 pub mod sieve;

@@ -109,8 +109,6 @@ pub(crate) struct Supervisor {
     pretended_users: BTreeSet<u32>,
     /// Threads that had ended but were not reaped at the last check whether all wait.
     ended: BTreeSet<u32>,
-    /// Whether the kernel tells which threads are off their CPU.
-    tells: bool,
     /// The messages already printed: program and reason.
     printed: BTreeSet<(String, &'static str)>,
 }
@@ -129,7 +127,7 @@ impl Supervisor {
         backend.hold(setup.launch, setup.start_in);
         let listener = Arc::new(listener);
         if let Some(waits) = &setup.waits {
-            waits.attach(&listener)?;
+            waits.attach(&listener, setup.keeper)?;
         }
         Ok(Supervisor {
             setup,
@@ -149,7 +147,6 @@ impl Supervisor {
             held: BTreeMap::new(),
             pretended_users: BTreeSet::new(),
             ended: BTreeSet::new(),
-            tells: false,
             printed: BTreeSet::new(),
         })
     }

@@ -145,12 +145,12 @@ impl Supervisor {
         if !first.iter().all(rest) {
             return None;
         }
-        // The kernel tells who is off its CPU if it does so for the keeper, which sleeps nearly always.
-        self.tells |= look::is_off_cpu(self.setup.keeper) == Some(true);
         let preempted = |(&(_, tid), thread): (&(u32, u32), &look::Thread)| {
             thread.is_asleep() && !trapped.contains(&tid) && look::is_off_cpu(tid) == Some(false)
         };
-        if self.tells && first.iter().any(preempted) || look::below(self.setup.keeper)? != first {
+        if look::tells_off_cpu() && first.iter().any(preempted)
+            || look::below(self.setup.keeper)? != first
+        {
             return None;
         }
         // A process shows as ended an instant before its parent is woken. A process seen as ended

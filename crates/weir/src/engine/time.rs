@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_intercept::waits::{Activity, Waits};
 use weir_stack::cpu::Pause;
+use weir_sync::progress::{Progress, Work};
 
 use super::{Engine, lock};
 
@@ -48,10 +49,8 @@ pub enum Goal {
 pub struct Time {
     /// The waits of the run's clients, if they follow this clock.
     waits: OnceLock<Arc<Waits>>,
-    /// The number of checks of a socket for a request that have begun; `ended` counts those that
-    /// have ended.
-    begun: AtomicU64,
-    ended: AtomicU64,
+    /// The checks of sockets for requests, and what they serve.
+    requests: Progress,
     /// Counts the datagrams sent to clients.
     sent: Arc<AtomicU64>,
     /// Held by the thread that moves the clock.
@@ -76,36 +75,10 @@ impl Drop for Server<'_> {
     }
 }
 
-/// A request in progress.
-pub struct Serving<'a>(&'a Time);
-
-impl Drop for Serving<'_> {
-    fn drop(&mut self) {
-        self.0.ended.fetch_add(1, SeqCst);
-    }
-}
-
-/// A request that waits for others.
-struct Paused<'a>(&'a Time);
-
-impl<'a> Paused<'a> {
-    fn new(time: &'a Time) -> Self {
-        time.ended.fetch_add(1, SeqCst);
-        Self(time)
-    }
-}
-
-impl Drop for Paused<'_> {
-    fn drop(&mut self) {
-        self.0.begun.fetch_add(1, SeqCst);
-    }
-}
-
 impl Time {
     /// Marks a request as possibly in progress until the value is dropped.
-    pub fn serving(&self) -> Serving<'_> {
-        self.begun.fetch_add(1, SeqCst);
-        Serving(self)
+    pub fn serving(&self) -> Work<'_> {
+        self.requests.begin()
     }
 
     /// Returns whether the driver of the clock serves sockets.
@@ -197,7 +170,7 @@ impl Engine {
     /// meanwhile. It counts again before anyone else may move the clock.
     pub(super) fn drive(&self, goal: Goal, on_request: bool) {
         let _driving = self.driving();
-        let _paused = on_request.then(|| Paused::new(&self.time));
+        let _paused = on_request.then(|| self.time.requests.pause());
         let waits = self.time.waits.get();
         let _server = waits.map(|_| Server::new(&self.time));
         let mut patient = waits.is_some();
@@ -277,10 +250,11 @@ impl Engine {
     /// Returns a number that changes with each request, or `None` if a request waits or is in
     /// progress.
     fn idle_since(&self) -> Option<u64> {
-        let begun = self.time.begun.load(SeqCst);
-        if self.time.ended.load(SeqCst) != begun {
-            return None;
-        }
+        self.time.requests.idle(|| self.has_requests())
+    }
+
+    /// Returns whether a request waits, or an answer waits for room.
+    fn has_requests(&self) -> bool {
         let sockets: Vec<_> = lock(&self.sockets).values().cloned().collect();
         let mut fds: Vec<_> = sockets
             .iter()
@@ -297,7 +271,7 @@ impl Engine {
             tv_nsec: 0,
         };
         // A closed socket is readable until its thread has noticed.
-        (poll(&mut fds, Some(&now)) == Ok(0)).then_some(begun)
+        poll(&mut fds, Some(&now)) != Ok(0)
     }
 
     fn is_interrupted(&self) -> bool {
