@@ -223,6 +223,8 @@ pub enum InetCall {
     SetOption(SocketId, i32, i32),
     /// `getsockopt(level, name)`; the bytes are what the caller's buffer holds, the reply's the value.
     Option(SocketId, i32, i32),
+    /// Returns when the socket has all packets of the present time, if the stack's clock is virtual.
+    Delivered(SocketId),
     /// How many bytes of a stream its peer has not acknowledged (`SIOCOUTQ`), as value.
     Queued(SocketId),
     /// `shutdown` of a socket that carries no stream.

@@ -487,6 +487,51 @@ for room in 100, 56, 54, 40, 31, 20, 16, 15:
     }
 }
 
+/// Programs that print how much each read has got print the same in every run.
+#[test]
+fn reads_get_the_same_in_every_run() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"tc -n r qdisc add dev r1 root netem delay 20ms
+cat > reads.py << "END"
+import select, socket, sys, time
+if sys.argv[1] == "stream":
+    l = socket.socket(); l.bind(("", 80)); l.listen()
+    for _ in range(2):
+        s = l.accept()[0]; counts = [len(s.recv(65536))]
+        while counts[-1]: counts.append(len(s.recv(65536)))
+        print(sum(counts), counts)
+elif sys.argv[1] == "datagrams":
+    u = socket.socket(2, 2); u.bind(("", 80)); u.setblocking(False); e = select.epoll(); e.register(u, 1); counts = []
+    while sum(counts) < 60:
+        e.poll(); counts.append(0)
+        try:
+            while True: u.recv(10); counts[-1] += 1
+        except BlockingIOError: pass
+    print(counts)
+else:
+    for _ in range(2):
+        s = socket.create_connection(("10.0.1.2", 80)); s.sendall(bytes(300_000)); s.close(); time.sleep(1)
+    u = socket.socket(2, 2); u.connect(("10.0.1.2", 80))
+    for _ in range(6):
+        for _ in range(10): u.send(b"x")
+        time.sleep(0.1)
+END
+b python3 reads.py stream & b python3 reads.py datagrams & sleep 1; a python3 reads.py client; wait"#;
+    for user in users() {
+        let first = virtually(*user, script);
+        assert!(first.contains("300000 ["), "{user:?}: {first}");
+        assert!(
+            first.ends_with("[10, 10, 10, 10, 10, 10]\n"),
+            "{user:?}: {first}"
+        );
+        for _ in 0..2 {
+            assert_eq!(virtually(*user, script), first, "{user:?}");
+        }
+    }
+}
+
 #[test]
 fn a_download_is_the_same_to_the_byte_in_every_run() {
     if !has("curl", "curl") || !has("python3", "python3") {

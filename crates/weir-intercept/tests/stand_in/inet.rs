@@ -124,6 +124,7 @@ impl Inet {
         | InetCall::SetOption(id, ..)
         | InetCall::Option(id, ..)
         | InetCall::Queued(id)
+        | InetCall::Delivered(id)
         | InetCall::Shutdown(id, _)) = call
         else {
             unreachable!("an open is served above")

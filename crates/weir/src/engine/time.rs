@@ -55,6 +55,8 @@ pub struct Time {
     sent: Arc<AtomicU64>,
     /// Held by the thread that moves the clock.
     driving: Mutex<()>,
+    /// Held while the driver serves sockets or lets packets run: a program that this has woken calls the stack after it.
+    stepping: Mutex<()>,
     /// The number of threads that serve the sockets of programs when all programs wait.
     servers: AtomicU64,
 }
@@ -84,6 +86,14 @@ impl Time {
     /// Returns whether the driver of the clock serves sockets.
     pub fn serves_sockets(&self) -> bool {
         self.servers.load(SeqCst) > 0
+    }
+
+    /// Waits until the driver of the clock has finished the work of the present time. The caller's request is in progress, so
+    /// the clock does not move.
+    pub fn between_steps(&self) {
+        if self.serves_sockets() {
+            drop(lock(&self.stepping));
+        }
     }
 
     /// Returns the counter of datagrams sent to clients.
@@ -141,6 +151,7 @@ impl Engine {
     /// Ends the first wait, and moves the clock to its deadline if that lies ahead. Without a deadline it moves the clock
     /// as long as packets are under way. Returns false if there is nothing to do.
     fn step(&self, waits: &Waits) -> bool {
+        let _stepping = lock(&self.time.stepping);
         if self.serve_sockets() || waits.expire(self.stack.clock.now()) {
             return true;
         }
@@ -179,6 +190,7 @@ impl Engine {
             if self.is_interrupted() || self.is_stopping() {
                 return;
             }
+            let _stepping = lock(&self.time.stepping);
             if waits.is_some() && self.serve_sockets() {
                 continue;
             }

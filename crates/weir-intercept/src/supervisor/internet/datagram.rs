@@ -90,6 +90,13 @@ impl Supervisor {
     ) -> Handled {
         let file = self.duplicate(call)?;
         let flags = receive_flags(call);
+        let takes_all = call.number == libc::SYS_recvmmsg
+            || flags & libc::MSG_DONTWAIT != 0
+            || sys::is_nonblocking(file.as_fd());
+        if takes_all && self.setup.waits.is_some() {
+            // Of packets that come at one time, a program that does not wait finds all or none.
+            self.inet(InetCall::Delivered(socket.id), &[])?;
+        }
         let done = if flags & libc::MSG_ERRQUEUE != 0 {
             self.receive_error(call, socket, flags)
         } else if call.number == libc::SYS_recvmmsg {

@@ -189,6 +189,7 @@ impl Engine {
     /// Serves a call of a supervisor.
     pub(super) fn serve_inet(&self, call: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
         let _serving = self.time.serving();
+        self.time.between_steps();
         self.take_frames();
         match call {
             InetCall::Open {
@@ -354,6 +355,7 @@ impl Engine {
                 let value = socket.option(self.stack.clock.now(), level, name, bytes);
                 value.map(bytes_only).map_err(Errno)
             }
+            InetCall::Delivered(_) => Ok(InetReply::default()),
             InetCall::Queued(id) => {
                 let endpoint = self.endpoint(id)?;
                 self.take_written(&endpoint);

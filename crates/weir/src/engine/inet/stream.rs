@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::{Errno as Os, ioctl_fionread};
 use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown as Direction, recv,
-    recvmsg, send, sendmsg, shutdown,
+    recvmsg, send, sendmsg, shutdown, sockopt,
 };
 use weir_intercept::{Errno, InetReply};
 use weir_socket::{Outgoing, Ready, Shutdown, Socket};
@@ -28,6 +28,10 @@ use super::{Endpoint, Engine};
 
 /// The most bytes that pass at once from a program to the stack.
 const AT_ONCE: usize = 64 << 10;
+
+/// The most bytes that pass at once to a program under virtual time: those of one message, which the kernel queues as a
+/// whole (`UNIX_SKB_FRAGS_SZ`).
+const ONE_MESSAGE: usize = 32 << 10;
 
 /// The socket has changed: data, room, an error, an end.
 pub(super) const WOKEN: u8 = 1;
@@ -402,11 +406,11 @@ impl Endpoint {
                 }
             }
             Phase::Listening { ref mut shown } => {
-                while *shown < socket.waiting() {
-                    if send(wire, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_err() {
-                        break;
-                    }
-                    *shown += 1;
+                // At once, so that a program that accepts until there are no more finds them all.
+                let new = vec![0; socket.waiting().saturating_sub(*shown)];
+                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                if let Ok(count @ 1..) = send(wire, &new, flags) {
+                    *shown += count;
                     self.count_wake();
                 }
                 look_for_end(wire, state);
@@ -442,7 +446,11 @@ impl Endpoint {
             return;
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let mut room = self.room(wire);
+        let by_rounds = self.by_rounds();
+        let mut room = match by_rounds {
+            true => room(wire),
+            false => usize::MAX,
+        };
         let mut full = false;
         let mut gone = false;
         // What is left behind the data, an end or an error, shows at the next read.
@@ -460,7 +468,8 @@ impl Endpoint {
                     flags,
                 ) {
                     Ok(n) => {
-                        room -= n;
+                        // What follows, the end too, comes when the program has read this.
+                        room = if by_rounds { 0 } else { room - n };
                         n
                     }
                     Err(Os::AGAIN | Os::NOBUFS) => {
@@ -504,19 +513,6 @@ impl Endpoint {
         if full != state.full {
             state.full = full;
             self.watch_room(wire, full);
-        }
-    }
-
-    /// The most bytes to write to the pair now. Under virtual time the program may not decide it by reading meanwhile: a
-    /// pair is filled when it is empty.
-    fn room(&self, wire: &OwnedFd) -> usize {
-        match self
-            .by_rounds()
-            .then(|| weir_intercept::datagram::unread(wire))
-        {
-            None => usize::MAX,
-            Some(0) => AT_ONCE,
-            Some(_) => 0,
         }
     }
 
@@ -666,6 +662,18 @@ fn receive(wire: &OwnedFd, parts: &mut [IoSliceMut<'_>], flags: RecvFlags) -> us
 /// How many bytes there are to take from the pair, the held one included.
 fn unread(wire: &OwnedFd) -> usize {
     ioctl_fionread(wire).map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX))
+}
+
+/// The most bytes to write to the pair now under virtual time. The program may not decide by reading meanwhile what it
+/// gets: the pair gets one message when it is empty.
+fn room(wire: &OwnedFd) -> usize {
+    match weir_intercept::datagram::unread(wire) {
+        // A message takes at most half of the buffer (`unix_stream_sendmsg`).
+        0 => sockopt::socket_send_buffer_size(wire)
+            .map_or(1, |size| (size / 2).saturating_sub(64))
+            .clamp(1, ONE_MESSAGE),
+        _ => 0,
+    }
 }
 
 /// Takes the filling out of the pair, except for the byte that is held now.
