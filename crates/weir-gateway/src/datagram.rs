@@ -156,7 +156,7 @@ impl Datagram {
                     to.extend(udp(dst.port(), src.port(), length));
                     to.extend(data);
                 });
-            } else if let (Some(&kind), Some(rest)) = (data.first(), data.get(6..)) {
+            } else if let (Some(&kind), Some(rest @ [_, _, ..])) = (data.first(), data.get(6..)) {
                 // Echo replies: the host's identifier gives way to the namespace's.
                 if !matches!(
                     (kind, dst),
