@@ -166,6 +166,11 @@ impl Conntrack {
             }
         };
         let done = self.go_on(packet, headers, of, info, action, cx);
+        if done == Done::Pass
+            && let Some(handle) = packet.conn().and_then(|conn| self.of(conn))
+        {
+            self.begin_flow(handle, info, cx.now);
+        }
         if let Some(handle) = last {
             let mark = self.mark(handle).unwrap_or(0);
             self.kill(handle, Origin::Packet, cx.now);

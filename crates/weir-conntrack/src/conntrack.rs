@@ -16,6 +16,7 @@ use crate::connection::{
 use weir_packet::Packet;
 
 use crate::dccp::Dccp;
+use crate::deadline;
 use crate::headers::{Headers, family_of};
 use crate::index::Insertion;
 use crate::key::{self, Key, Secret, Words3};
@@ -283,15 +284,36 @@ impl Conntrack {
     /// Tells the listener what happened to a connection.
     #[inline]
     pub(crate) fn tell(&self, events: u32, slot: &Slot<'_>, origin: Origin, now: u64) {
+        self.tell_left(events, slot, None, origin, now);
+    }
+
+    /// The same with the seconds that the connection has left, if they differ from what its entry says.
+    #[inline]
+    pub(crate) fn tell_left(
+        &self,
+        events: u32,
+        slot: &Slot<'_>,
+        left: Option<u32>,
+        origin: Origin,
+        now: u64,
+    ) {
         if events != 0 && self.listens.load(Relaxed) {
-            self.tell_listener(events, slot, origin, now);
+            self.tell_listener(events, slot, left, origin, now);
         }
     }
 
     #[cold]
-    fn tell_listener(&self, events: u32, slot: &Slot<'_>, origin: Origin, now: u64) {
+    fn tell_listener(
+        &self,
+        events: u32,
+        slot: &Slot<'_>,
+        left: Option<u32>,
+        origin: Origin,
+        now: u64,
+    ) {
         if let Some(listener) = self.listener() {
-            let connection = &self.copy(slot, now);
+            let connection = &mut self.copy(slot, now);
+            connection.timeout = left.unwrap_or(connection.timeout);
             listener.event(&Event {
                 events,
                 connection,
@@ -316,6 +338,11 @@ impl Conntrack {
         let same = entry.generation.load(Acquire) == handle.generation
             && slot.status() & ips::CONFIRMED != 0;
         same.then_some(slot)
+    }
+
+    /// Returns an entry that was used at least once.
+    pub(crate) fn entry(&self, index: u32) -> Option<Slot<'_>> {
+        self.store.slot(index)
     }
 
     /// Finds a connection, expired or not.
@@ -352,7 +379,7 @@ impl Conntrack {
         let (slot, handle, direction) = self.find_key(key)?;
         // The entry may have become another connection since. Then only the handle is stale, and what the deadline says
         // does no harm.
-        if clock::is_over(slot.entry.deadline.load(Relaxed), ticks) {
+        if self.is_over(&slot, handle, ticks) {
             self.kill(handle, Origin::Packet, now);
             return None;
         }
@@ -541,9 +568,9 @@ impl Conntrack {
             };
             self.recycle(&slot);
             // An expired connection does not stand in the way.
-            let over = self.slot(other).is_some_and(|slot| {
-                clock::is_over(slot.entry.deadline.load(Relaxed), clock::ticks(now))
-            });
+            let over = self
+                .slot(other)
+                .is_some_and(|slot| self.is_over(&slot, other, clock::ticks(now)));
             if over {
                 self.kill(other, Origin::Packet, now);
                 return self.confirm(fresh, now);
@@ -754,7 +781,10 @@ impl Conntrack {
                     index: at,
                     generation: entry.generation.load(Acquire),
                 };
-                let over = clock::is_over(entry.deadline.load(Relaxed), ticks)
+                if status & ips::OFFLOAD != 0 {
+                    self.end_if_alone(&slot, now);
+                }
+                let over = self.is_over(&slot, handle, ticks)
                     || crowded && status & ips::ASSURED != 0 && is_closing(&slot);
                 if over && self.kill(handle, Origin::Packet, now) {
                     done.removed += 1;
@@ -773,7 +803,6 @@ impl Conntrack {
     fn copy(&self, slot: &Slot<'_>, now: u64) -> Snapshot {
         let entry = slot.entry;
         let generation = entry.generation.load(Relaxed);
-        let deadline = entry.deadline.load(Relaxed);
         let tcp = (slot.protocol() == TCP).then(|| {
             let _lock = slot.lock();
             let tcp = Tcp::load(slot);
@@ -813,7 +842,7 @@ impl Conntrack {
             status,
             mark: entry.mark.load(Relaxed),
             labels: slot.labels(),
-            timeout: clock::left(deadline, clock::ticks(now)),
+            timeout: deadline::left(slot, clock::ticks(now)),
             tcp,
             sctp,
             dccp,
@@ -827,7 +856,9 @@ impl Conntrack {
 
     /// Returns a copy of a connection, if it is still there.
     pub fn snapshot(&self, handle: Handle, now: u64) -> Option<Snapshot> {
-        let copy = self.copy(&self.slot(handle)?, now);
+        let slot = self.slot(handle)?;
+        self.end_if_alone(&slot, now);
+        let copy = self.copy(&slot, now);
         fence(Acquire);
         // The entry may have become another connection meanwhile.
         self.slot(handle).map(|_| copy)
@@ -841,7 +872,7 @@ impl Conntrack {
             let entry = slot.entry;
             let generation = entry.generation.load(Acquire);
             let live = slot.status() & (ips::CONFIRMED | ips::DYING) == ips::CONFIRMED
-                && !clock::is_over(entry.deadline.load(Relaxed), ticks);
+                && !self.is_over(&slot, Handle { index, generation }, ticks);
             live.then(|| self.snapshot(Handle { index, generation }, now))?
         })
     }
@@ -866,7 +897,7 @@ impl Conntrack {
             }
             if let Some(timeout) = change.timeout {
                 let deadline = clock::ticks(now).wrapping_add(clock::seconds(timeout));
-                entry.deadline.store(deadline, Relaxed);
+                deadline::set(&slot, deadline);
             }
             if let Some((mark, mask)) = change.mark {
                 let old = entry.mark.load(Relaxed);

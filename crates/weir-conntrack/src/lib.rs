@@ -11,6 +11,7 @@
 //! | [`packets`] | a packet's connection |
 //! | [`sctp`], [`dccp`] | the states of these protocols; TCP's are in [`status`] |
 //! | [`action`], [`nat`] | the action `ct`, and the translation of packets |
+//! | [`flow`] | the flow table of `ct` |
 //!
 //! The crate knows no devices and has no clock: callers pass the time of the stack's clock in nanoseconds.
 //! The behaviour is that of Linux 6.1 (net/netfilter/nf_conntrack_*.c, nf_nat_*.c).
@@ -22,6 +23,9 @@ pub mod connection;
 pub mod conntrack;
 mod create;
 pub mod dccp;
+mod deadline;
+pub mod flow;
+mod flow_tables;
 mod headers;
 mod index;
 mod key;
@@ -51,6 +55,7 @@ pub use connection::{
 };
 pub use conntrack::{Collected, Conntrack};
 pub use dccp::DccpState;
+pub use flow_tables::FlowTables;
 pub use nat::Manip;
 pub use range::Range;
 pub use sctp::SctpState;

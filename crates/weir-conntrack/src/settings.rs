@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The settings of a namespace (`net.netfilter.nf_conntrack_*`) with the defaults of Linux 6.1.
+//! The settings of a namespace (`net.netfilter.nf_conntrack_*`, `nf_flowtable_*`) with the defaults of Linux 6.1.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::flow_tables::FlowTables;
 use crate::status::TcpState;
 
 macro_rules! settings {
     ($($name:ident = $default:literal, $kind:ident: $text:literal;)*) => {
-        /// A setting; its file is `net/netfilter/nf_conntrack_*`.
+        /// A setting; its file is `net/netfilter/nf_conntrack_*` or `net/netfilter/nf_flowtable_*`.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[allow(non_camel_case_types)] // the kernel's names, unchanged
         #[repr(u8)]
@@ -21,7 +22,11 @@ macro_rules! settings {
 
             /// Returns the name of the file, such as `nf_conntrack_max`.
             pub const fn file(self) -> &'static str {
-                match self { $(Setting::$name => concat!("nf_conntrack_", stringify!($name)),)* }
+                match self {
+                    Setting::flowtable_tcp_timeout => "nf_flowtable_tcp_timeout",
+                    Setting::flowtable_udp_timeout => "nf_flowtable_udp_timeout",
+                    $(#[allow(unreachable_patterns)] Setting::$name => concat!("nf_conntrack_", stringify!($name)),)*
+                }
             }
 
             /// Returns Linux's default.
@@ -95,6 +100,8 @@ settings! {
     dccp_loose = 1, Flag: "DCCP connections whose beginning was not seen are picked up.";
     gre_timeout = 30, Seconds: "GRE without a reply.";
     gre_timeout_stream = 180, Seconds: "GRE with packets in both directions.";
+    flowtable_tcp_timeout = 30, Seconds: "A flow of TCP in the flow table.";
+    flowtable_udp_timeout = 30, Seconds: "A flow of UDP in the flow table.";
 }
 
 impl Setting {
@@ -104,15 +111,20 @@ impl Setting {
     }
 }
 
-/// The settings of a namespace.
+/// The settings of a namespace, and what its actions want.
 #[derive(Debug)]
-pub struct Settings([AtomicU32; Setting::ALL.len()]);
+pub struct Settings {
+    values: [AtomicU32; Setting::ALL.len()],
+    /// The zones of the namespace's actions.
+    pub flow_tables: FlowTables,
+}
 
 impl Default for Settings {
     fn default() -> Self {
-        Self(std::array::from_fn(|at| {
-            AtomicU32::new(Setting::ALL[at].default_value())
-        }))
+        Self {
+            values: std::array::from_fn(|at| AtomicU32::new(Setting::ALL[at].default_value())),
+            flow_tables: FlowTables::default(),
+        }
     }
 }
 
@@ -129,12 +141,12 @@ impl Settings {
     /// Returns a value.
     #[inline]
     pub fn get(&self, setting: Setting) -> u32 {
-        self.0[setting as usize].load(Relaxed)
+        self.values[setting as usize].load(Relaxed)
     }
 
     /// Sets a value. The caller has checked it against the setting's [`Kind`].
     pub fn set(&self, setting: Setting, value: u32) {
-        self.0[setting as usize].store(value, Relaxed);
+        self.values[setting as usize].store(value, Relaxed);
     }
 
     /// Returns whether a flag is set.

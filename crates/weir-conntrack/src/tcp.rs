@@ -270,6 +270,10 @@ impl Seen {
 }
 
 impl Tcp {
+    /// The flags, as in the header's 14th byte.
+    pub(crate) const FIN: u8 = FIN;
+    pub(crate) const RST: u8 = RST;
+
     /// Makes the state of a connection that begins with a segment of the original direction (`tcp_new`). Returns
     /// `None` if none begins with it.
     pub(crate) fn new(segment: &Segment<'_>, settings: &Settings) -> Option<Self> {
@@ -299,6 +303,24 @@ impl Tcp {
     /// Whether the connection is closing, so that it may be removed early (`tcp_can_early_drop`).
     pub(crate) fn is_closing(state: TcpState) -> bool {
         matches!(state, FinWait | LastAck | TimeWait | Close | CloseWait)
+    }
+
+    /// Forgets the windows: those of the next segments count (`flow_offload_fixup_tcp`).
+    pub(crate) fn forget_windows(&mut self) {
+        for seen in &mut self.seen {
+            seen.max_win = 0;
+        }
+    }
+
+    /// Returns when a connection in the flow table expires by its own time-out, in ticks. It is in the place of a window,
+    /// which is forgotten when the flow ends.
+    pub(crate) fn own_deadline(&self) -> u32 {
+        self.seen[0].max_win
+    }
+
+    /// Sets that time.
+    pub(crate) fn set_own_deadline(&mut self, deadline: u32) {
+        self.seen[0].max_win = deadline;
     }
 
     /// Whether the connection was established (`nf_conntrack_tcp_established`).

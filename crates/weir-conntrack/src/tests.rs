@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets through the action, in the order and with the times that a network has.
 
+mod flow;
 mod nat;
 mod table;
 mod tcp;

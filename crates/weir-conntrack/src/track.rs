@@ -26,6 +26,9 @@ use crate::tuple::{
     DCCP, Direction, Family, GRE, ICMP, ICMPV6, SCTP, TCP, Tuple, UDP, UDPLITE, Zone,
 };
 
+/// The bits of a status with which packets do not renew the time-out.
+const FIXED: u32 = ips::FIXED_TIMEOUT | ips::OFFLOAD;
+
 /// A packet to be tracked.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
@@ -198,6 +201,11 @@ impl Conntrack {
                 Direction::Original if status & ips::EXPECTED != 0 => ConnInfo::Related,
                 Direction::Original => ConnInfo::New,
             };
+            if status & ips::OFFLOAD != 0
+                && let Some(info) = self.pass(subject, &slot, handle, direction, now)
+            {
+                return Tracked::Entry(handle, info);
+            }
             match self.see(subject, &slot, handle, direction, now) {
                 Seen::Valid => return Tracked::Entry(handle, info),
                 Seen::Last => return Tracked::Last(handle, info),
@@ -232,6 +240,7 @@ impl Conntrack {
         let verified = settings.is(Setting::checksum);
         let bytes = subject.headers.len as u64;
         let mut events = 0;
+        let mut left = None;
         match slot.protocol() {
             TCP => {
                 let Some(segment) = Segment::read(subject.segment()) else {
@@ -247,7 +256,21 @@ impl Conntrack {
                 let status = slot.status();
                 let mut tcp = Tcp::load(slot);
                 let before = tcp;
+                let own = (status & ips::OFFLOAD != 0).then(|| tcp.own_deadline());
+                if own.is_some() {
+                    tcp.forget_windows();
+                }
                 let judgement = tcp.packet(direction, &segment, status, settings);
+                if let Some(mut own) = own {
+                    if let Judgement::Valid {
+                        timeout: Some(timeout),
+                        ..
+                    } = judgement
+                    {
+                        own = clock::ticks(now).wrapping_add(clock::seconds(timeout));
+                    }
+                    tcp.set_own_deadline(own);
+                }
                 if tcp != before {
                     tcp.save(slot);
                 }
@@ -318,6 +341,7 @@ impl Conntrack {
                         }
                     }
                 }
+                left = Some(settings.get(timeout));
                 self.refresh(slot, handle, settings.get(timeout), status, now);
                 slot.count(direction, 1, bytes);
             }
@@ -353,7 +377,7 @@ impl Conntrack {
         {
             events |= ipct::REPLY;
         }
-        self.tell(events, slot, Origin::Packet, now);
+        self.tell_left(events, slot, left, Origin::Packet, now);
         Seen::Valid
     }
 
@@ -448,14 +472,17 @@ impl Conntrack {
         slot.entry.generation.load(Relaxed) == handle.generation && lock.add_status(bit)
     }
 
-    /// Renews the time-out of a connection (`nf_ct_refresh_acct`).
+    /// Renews the time-out of a connection (`nf_ct_refresh_acct`). While it is in the flow table, the deadline is the
+    /// flow's.
     #[inline]
     fn refresh(&self, slot: &Slot<'_>, handle: Handle, seconds: u32, status: u32, now: u64) {
         let deadline = clock::ticks(now).wrapping_add(clock::seconds(seconds));
-        if status & ips::FIXED_TIMEOUT == 0 && slot.entry.deadline.load(Relaxed) != deadline {
+        if status & FIXED == 0 && slot.entry.deadline.load(Relaxed) != deadline {
             // Under the lock the entry cannot become another connection.
             let _lock = slot.lock();
-            if slot.entry.generation.load(Relaxed) == handle.generation {
+            if slot.entry.generation.load(Relaxed) == handle.generation
+                && slot.status() & FIXED == 0
+            {
                 slot.entry.deadline.store(deadline, Relaxed);
             }
         }
@@ -463,7 +490,7 @@ impl Conntrack {
 
     fn refresh_locked(slot: &Slot<'_>, seconds: u32, status: u32, now: u64) {
         let deadline = clock::ticks(now).wrapping_add(clock::seconds(seconds));
-        if status & ips::FIXED_TIMEOUT == 0 && slot.entry.deadline.load(Relaxed) != deadline {
+        if status & FIXED == 0 && slot.entry.deadline.load(Relaxed) != deadline {
             slot.entry.deadline.store(deadline, Relaxed);
         }
     }

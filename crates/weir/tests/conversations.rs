@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Conversations of real hosts, tracked by the action `ct`: the unmodified `conntrack -E` prints the
-//! lines that it prints on Linux 6.1 for the same frames. `conversations/record.py` recorded the
-//! frames, and `conversations/record-events` the lines.
+//! lines that it prints on Linux 6.1 for the same frames and filter. `conversations/record.py` recorded the
+//! frames, and `conversations/record-action` the lines. Those of `record-events`, without a flow table, are the
+//! expectation of `weir-conntrack`'s test.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -82,7 +83,7 @@ fn track(user: User) {
         let part = parts.next().unwrap_or_default();
         let (found, events) = part.split_once('\n').unwrap_or_default();
         assert_eq!(found, name, "{printed}");
-        let expected = fs::read_to_string(folder().join(format!("{name}.expected"))).unwrap();
+        let expected = fs::read_to_string(folder().join(format!("{name}.action"))).unwrap();
         if lines(events) != lines(&expected) {
             wrong += &format!("{name}: Linux\n{expected}\nWeir\n{events}\n");
         }

@@ -232,6 +232,14 @@ fn qfq() {
     same_as_linux("qfq");
 }
 
+/// The flow table of the action `ct`.
+#[test]
+fn flow_table() {
+    if has("conntrack", "conntrack") {
+        same_as_linux("flow-table");
+    }
+}
+
 #[test]
 fn gred() {
     same_as_linux("gred");

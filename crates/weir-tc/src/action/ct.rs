@@ -13,6 +13,9 @@
 //! the table is full, if the translation finds no free port, or if another connection has the same key. All of them
 //! count as drops of the action, and the trace names the reason.
 //!
+//! Established connections go into the flow table of the zone, which is there as long as an action has the zone. Their
+//! packets are not checked any more (`weir_conntrack::flow`).
+//!
 //! Fragments wait for the others of their packet, for each zone apart, and count as stolen. The last one goes on as
 //! the whole packet. `mirred` sends it to the egress of a device in fragments again: `redirect` in the original ones,
 //! if they fit, `mirror` in fragments no longer than the largest of those. Forwarding splits it if it does not fit.
@@ -22,10 +25,11 @@
 //! Filters of a qdisc other than `ingress` and `clsact` cannot have the action, except in shared blocks.
 //!
 //! Not implemented: there are no helpers, which are refused by name. The labels of a connection that its packet ends (a
-//! reset in answer to the first segment) are gone when the action ends. There is no flow table beside the connection
-//! table (`IPS_OFFLOAD`).
+//! reset in answer to the first segment) are gone when the action ends.
 
-use weir_conntrack::{Action, Cx, Done, Family, Manip, Nat, Range, Why};
+use std::sync::Arc;
+
+use weir_conntrack::{Action, Cx, Done, Family, Manip, Nat, Range, Settings, Why};
 use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
 use weir_netlink::tca::ct as attr;
 use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, Table, TcGen, Writer, policy};
@@ -78,6 +82,8 @@ static HELPERS: &[(&str, &str)] = &[
 /// The kind's part of an action.
 pub struct Ct {
     params: Published<Params>,
+    /// Of the namespace, for the flow table of the action's zone.
+    settings: Arc<Settings>,
 }
 
 /// The parameters of an action.
@@ -137,6 +143,11 @@ fn narrow(octets: [u8; 16]) -> [u8; 4] {
 }
 
 impl Params {
+    /// Returns the zone. An action that clears has zone 0, and keeps its flow table, too.
+    fn zone(&self) -> u16 {
+        self.action.zone
+    }
+
     /// Returns the translation (`tcf_ct_fill_params_nat`).
     fn nat(&mut self, request: &Request) -> Result<(), Error> {
         if self.flags & attr::ACT_NAT == 0 {
@@ -283,6 +294,15 @@ impl Kind for Ct {
         w.put_fixed(attr::TM, &common.ages(env));
     }
 
+    fn release(&self, env: &Env<'_>) {
+        let zone = self.params.load(env.guard).zone();
+        if self.settings.flow_tables.release(zone)
+            && let Some(conntrack) = env.net.conntrack_if_used()
+        {
+            conntrack.end_flows(zone, env.host.now());
+        }
+    }
+
     fn offload(&self, _common: &Common, _env: &Env<'_>) -> Result<(), Option<&'static str>> {
         Ok(())
     }
@@ -367,5 +387,20 @@ impl Spec for Ct {
         }
     }
 
-    published!(params: Published);
+    fn create(params: Params, env: &Env<'_>) -> Self {
+        let settings = env.net.conntrack_settings().clone();
+        settings.flow_tables.hold(params.zone());
+        Self {
+            params: Published::new(env.net.domain(), params),
+            settings,
+        }
+    }
+
+    fn change(&self, params: Params) {
+        let flow_tables = &self.settings.flow_tables;
+        flow_tables.hold(params.zone());
+        let guard = self.params.domain().pin();
+        let old = self.params.swap(params, &guard);
+        flow_tables.release(old.zone());
+    }
 }

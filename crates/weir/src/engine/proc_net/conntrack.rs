@@ -42,12 +42,13 @@ fn line(out: &mut String, connection: &Snapshot, timeouts: [u32; 2], now: u64) -
     };
     let protocol = connection.original.protocol;
     let name = name(protocol);
-    write!(
-        out,
-        "{family:<8} {number} {name:<8} {protocol} {} ",
-        connection.timeout
-    )?;
-    if let Some(state) = connection.state_name() {
+    write!(out, "{family:<8} {number} {name:<8} {protocol} ")?;
+    // A connection in the flow table has neither time-out nor state.
+    let offloaded = connection.status & ips::OFFLOAD != 0;
+    if !offloaded {
+        write!(out, "{} ", connection.timeout)?;
+    }
+    if !offloaded && let Some(state) = connection.state_name() {
         write!(out, "{state} ")?;
     }
     if protocol == GRE {
@@ -60,7 +61,9 @@ fn line(out: &mut String, connection: &Snapshot, timeouts: [u32; 2], now: u64) -
         out.push_str("[UNREPLIED] ");
     }
     direction(out, &connection.reply, connection.zone, 2, counters(1))?;
-    if connection.status & ips::ASSURED != 0 {
+    if offloaded {
+        out.push_str("[OFFLOAD] ");
+    } else if connection.status & ips::ASSURED != 0 {
         out.push_str("[ASSURED] ");
     }
     write!(out, "mark={} ", connection.mark)?;
