@@ -21,7 +21,7 @@ ip route add 10.20.0.0/16 dev d0 encap mpls 100
 ip stats
 ip link afstats
 ip link set d0 arp on
-ip tunnel add t0 mode gre remote 10.0.0.2 local 10.0.0.1
+ip tunnel add t0 mode vti remote 10.0.0.2 local 10.0.0.1
 ip xfrm state
 ip -f mpls route
 ip -f mpls link
