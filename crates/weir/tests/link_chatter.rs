@@ -152,6 +152,12 @@ fn proxies_answer_as_in_linux() {
     compare("proxy");
 }
 
+/// Answers for others wait (`proxy_delay`), not too many of them (`proxy_qlen`).
+#[test]
+fn proxies_answer_late_as_in_linux() {
+    compare("proxy-delay");
+}
+
 #[test]
 fn two_runs_with_one_seed_are_equal() {
     let run = |seed| run(User::Own, &["--link-chatter", "--seed", seed]);

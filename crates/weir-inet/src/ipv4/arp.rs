@@ -3,8 +3,7 @@
 //!
 //! Honours `arp_ignore`, `arp_filter`, `arp_accept`, `arp_announce`, `arp_notify`,
 //! `drop_gratuitous_arp`, `proxy_arp`, `proxy_arp_pvlan`, proxy entries, `medium_id` and the
-//! neighbour's `locktime`. Not implemented: the delay of proxy replies (`proxy_delay`; they are sent
-//! immediately).
+//! neighbour's `locktime`, `proxy_delay` and `proxy_qlen`.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -28,6 +27,7 @@ use crate::mib::Count;
 use crate::mib::Ext;
 use crate::namespace::Namespace;
 use crate::neigh::WithNeighbours;
+use crate::neigh::proxy::{self, Proxies};
 use crate::neigh::{Neighbour, Update, nud};
 use crate::settings::HasIp;
 use crate::settings::WithSettings;
@@ -63,7 +63,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
             Ok(_) if !device.has_ipv4() => {
                 cx.drop(device, Place::Arp, DropReason::NOT_SPECIFIED, packet);
             }
-            Ok(message) => match process(cx, device, &message, packet.pkt_type()) {
+            Ok(message) => match process(cx, device, &message, packet.pkt_type(), false) {
                 Ok(()) => cx.consume(packet),
                 Err(reason) => cx.drop(device, Place::Arp, reason, packet),
             },
@@ -96,12 +96,13 @@ fn read(packet: &mut Packet) -> Result<Message, DropReason> {
     })
 }
 
-/// Processes an ARP message (`arp_process`).
+/// Processes an ARP message (`arp_process`). It has waited if `waited` is set.
 fn process(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
     message: &Message,
     pkt_type: PacketType,
+    waited: bool,
 ) -> Result<(), DropReason> {
     let guard = cx.guard;
     let ns = device.namespace(guard);
@@ -124,22 +125,50 @@ fn process(
         return Ok(());
     }
     if op == ARPOP_REQUEST
-        && let Some(verdict) = question(cx, device, ns, message)
+        && let Some(whose) = question(cx, device, ns, message)
     {
-        if verdict {
-            let learned = learn(cx, device, ns, message);
+        if whose == Whose::Nobody {
+            return Ok(());
+        }
+        let learned = learn(cx, device, ns, message);
+        if whose == Whose::Ours {
             if learned {
                 answer(cx, device, message);
             }
+            return Ok(());
         }
-        return Ok(());
+        if waited || pkt_type == PacketType::Host || !proxy::is_delayed(device, false) {
+            answer(cx, device, message);
+            return Ok(());
+        }
+        let message = *message;
+        let again = move |cx: &mut Cx<'_>, device: &Arc<Device>| {
+            if let Err(reason) = process(cx, device, &message, pkt_type, true) {
+                device.count_drop(Place::Arp, reason);
+            }
+        };
+        return match Proxies::delay(cx, device, false, again) {
+            true => Ok(()),
+            false => Err(DropReason::NOT_SPECIFIED),
+        };
     }
     update(cx, device, ns, message, pkt_type);
     Ok(())
 }
 
-/// Returns whether to answer a request, or `None` if it does not concern us.
-fn question(cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message) -> Option<bool> {
+/// For whom a request is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// It is not answered.
+    Nobody,
+    /// The address is our own.
+    Ours,
+    /// We are a proxy for the address.
+    Others,
+}
+
+/// Returns for whom to answer a request, or `None` if it does not concern us.
+fn question(cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message) -> Option<Whose> {
     let guard = cx.guard;
     let Message { sip, tip, .. } = *message;
     // Route a packet from the sender to the requested address.
@@ -153,20 +182,20 @@ fn question(cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message
     match input.route(&header, &bytes, 0, || 0, None) {
         route::Verdict::Local(route::To::Us) => {
             if is_ignored(ns, device, sip, tip, guard) {
-                return Some(false);
+                return Some(Whose::Nobody);
             }
             let filtered = on_either(ns, device, Ipv4Conf::ArpFilter)
                 && is_filtered(ns, device, sip, tip, guard);
             if filtered {
                 cx.mib(ns).ext.add(Ext::ArpFilter, 1);
             }
-            Some(!filtered)
+            Some(if filtered { Whose::Nobody } else { Whose::Ours })
         }
         route::Verdict::Forward(hop) => {
             let answers = is_proxied(ns, device, hop.device)
                 || is_private(ns, device, hop.device, message)
                 || (!Arc::ptr_eq(device, hop.device) && is_entered(ns, device, tip));
-            (input.forwards() && answers).then_some(true)
+            (input.forwards() && answers).then_some(Whose::Others)
         }
         _ => None,
     }

@@ -6,11 +6,11 @@
 //! ends the router solicitations of its receiver ([`super::solicit`]); its contents and redirects are
 //! accepted and ignored (`accept_redirects` is only stored).
 //!
-//! A router answers for the addresses of proxy entries (`proxy_ndp`), immediately.
+//! A router answers for the addresses of proxy entries (`proxy_ndp`), and like for anycast addresses after a random
+//! time (`proxy_delay`, `proxy_qlen`), unless it is asked by unicast.
 //!
 //! Not implemented: nonces in duplicate address detection (`enhanced_dad`: a
-//! solicitation that is looped back counts as another host's), the random delay of answers for
-//! anycast addresses, unsolicited advertisements (`ndisc_notify`), `accept_untracked_na`.
+//! solicitation that is looped back counts as another host's), unsolicited advertisements (`ndisc_notify`), `accept_untracked_na`.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ use crate::mib::Count;
 use crate::mib::{Icmp as Counter, Ip, Way};
 use crate::namespace::Namespace;
 use crate::neigh::WithNeighbours;
-use crate::neigh::proxy::Proxy;
+use crate::neigh::proxy::{self, Proxies, Proxy};
 use crate::neigh::{Update, nud};
 use crate::settings::WithSettings;
 use crate::settings::{Ipv6 as Slot, Ipv6Conf};
@@ -238,7 +238,10 @@ fn judge(
         looped: packet.pkt_type() == PacketType::Loopback,
     };
     match icmp.icmp_type() {
-        NDISC_NEIGHBOUR_SOLICITATION => solicited(cx, device, ends, message),
+        NDISC_NEIGHBOUR_SOLICITATION => {
+            let delays = packet.pkt_type() != PacketType::Host && proxy::is_delayed(device, true);
+            solicited(cx, device, ends, message, delays)
+        }
         NDISC_NEIGHBOUR_ADVERTISEMENT => advertised(cx, device, ends, message),
         NDISC_ROUTER_SOLICITATION => router_solicited(cx, device, ends, message),
         NDISC_ROUTER_ADVERTISEMENT => super::ra::received(cx, device, ends.src, message),
@@ -310,12 +313,13 @@ fn proxy_for(ns: &Namespace, device: &Device, target: Ipv6Addr) -> Option<Proxy>
         .find(Some(device.key), target.into())
 }
 
-/// Handles a neighbour solicitation (`ndisc_recv_ns`).
+/// Handles a neighbour solicitation (`ndisc_recv_ns`). If `delays` is set, an answer for another host waits.
 fn solicited(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
     ends: Ends,
     message: &[u8],
+    delays: bool,
 ) -> Result<(), DropReason> {
     let ns = device.namespace(cx.guard);
     let header = Neighbour::new(message).ok_or(DropReason::PKT_TOO_SMALL)?;
@@ -352,6 +356,9 @@ fn solicited(
                     Some(entry) => proxy = Some(entry),
                     None => return Err(DropReason::IPV6_NDISC_NS_OTHERHOST),
                 }
+            }
+            if delays && to_group {
+                return wait(cx, device, ends, message);
             }
         }
     }
@@ -394,6 +401,20 @@ fn solicited(
         advertise(cx, device, ends.src, target, flags, to_group);
     }
     Ok(())
+}
+
+/// Lets a solicitation wait, and handles it again (`pndisc_redo`).
+fn wait(cx: &Cx<'_>, device: &Arc<Device>, ends: Ends, message: &[u8]) -> Result<(), DropReason> {
+    let message = message.to_vec();
+    let again = move |cx: &mut Cx<'_>, device: &Arc<Device>| {
+        if let Err(reason) = solicited(cx, device, ends, &message, false) {
+            device.count_drop(Place::Ipv6Local, reason);
+        }
+    };
+    match Proxies::delay(cx, device, true, again) {
+        true => Ok(()),
+        false => Err(DropReason::NOT_SPECIFIED),
+    }
 }
 
 /// Handles a neighbour advertisement (`ndisc_recv_na`).

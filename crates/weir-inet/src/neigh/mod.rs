@@ -301,6 +301,7 @@ impl Neighbours {
 
     /// Deletes a device's proxy entries of one family.
     fn proxies_went(&self, stack: &Stack, guard: &Guard, device: DeviceKey, ipv6: bool) {
+        self.proxies.forget(ipv6);
         for proxy in self.proxies.device_went(device, ipv6) {
             if let (Some(device), Some(protocol)) =
                 (stack.device(device, guard), protocol(stack, proxy.address))
