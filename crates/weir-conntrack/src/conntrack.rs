@@ -5,19 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 use weir_sync::percpu::PerCpu;
-use weir_sync::primitive::{atomic::fence, prefetch};
+use weir_sync::primitive::atomic::fence;
 use weir_sync::spin::SpinLock;
 
 use crate::clock;
 use crate::connection::{
-    Change, Counters, Create, CreateError, DccpInfo, Event, Handle, Listener, Origin, SctpInfo,
-    Snapshot, Statistics, TcpChange, TcpInfo,
+    Change, Counters, Create, DccpInfo, Event, Handle, Listener, Origin, SctpInfo, Snapshot,
+    Statistics, TcpChange, TcpInfo,
 };
-use weir_packet::Packet;
-
 use crate::dccp::Dccp;
 use crate::deadline;
-use crate::headers::{Headers, family_of};
 use crate::index::Insertion;
 use crate::key::{self, Key, Secret, Words3};
 use crate::levels::Levels;
@@ -29,13 +26,11 @@ use crate::tcp::Tcp;
 use crate::tuple::{DCCP, Direction, SCTP, TCP, Tuple, Zone};
 
 /// Bit of a number in the index: the key is that of the reply direction.
-const REPLY: u32 = 1 << 31;
+pub(crate) const REPLY: u32 = 1 << 31;
 /// The connections that the index has room for at least.
 const LEAST: usize = if cfg!(loom) { 4 } else { 1024 };
 /// The largest number of connections, whatever [`Setting::max`] says.
 const MOST: usize = 1 << 26;
-/// A table with fewer connections lies in the cache.
-const SMALL: u32 = 1024;
 /// The buckets that move with each new connection while the index grows.
 const STEP: usize = 8;
 /// The words of 64 entries that are searched for a connection to remove early.
@@ -180,7 +175,7 @@ pub struct Conntrack {
     settings: Arc<Settings>,
     pub(crate) secret: Secret,
     store: Store,
-    index: Levels,
+    pub(crate) index: Levels,
     /// Connections by source, for source NAT.
     sources: Levels,
     count: AtomicU32,
@@ -346,8 +341,17 @@ impl Conntrack {
     }
 
     /// Finds a connection, expired or not.
-    #[inline]
+    #[inline(always)]
     fn find_key(&self, key: &Key<'_>) -> Option<(Slot<'_>, Handle, Direction)> {
+        match (self.index).find_home(key.hash, |number| self.compare(number, key)) {
+            Some(found) => found,
+            None => self.find_beyond(key),
+        }
+    }
+
+    /// The same if the key is not in its home bucket.
+    #[inline(never)]
+    fn find_beyond(&self, key: &Key<'_>) -> Option<(Slot<'_>, Handle, Direction)> {
         let mut found = None;
         self.index.find(key.hash, |number| {
             found = self.compare(number, key);
@@ -358,7 +362,11 @@ impl Conntrack {
 
     /// Compares the key that a number of the index stands for.
     #[inline(always)]
-    fn compare(&self, number: u32, key: &Key<'_>) -> Option<(Slot<'_>, Handle, Direction)> {
+    pub(crate) fn compare(
+        &self,
+        number: u32,
+        key: &Key<'_>,
+    ) -> Option<(Slot<'_>, Handle, Direction)> {
         let direction = direction_of(number);
         let index = number & !REPLY;
         let slot = self.store.slot(index)?;
@@ -375,7 +383,12 @@ impl Conntrack {
 
     /// The same with the time in ticks as well.
     #[inline(always)]
-    fn look_up_at(&self, key: &Key<'_>, ticks: u32, now: u64) -> Option<(Handle, Direction)> {
+    pub(crate) fn look_up_at(
+        &self,
+        key: &Key<'_>,
+        ticks: u32,
+        now: u64,
+    ) -> Option<(Handle, Direction)> {
         let (slot, handle, direction) = self.find_key(key)?;
         // The entry may have become another connection since. Then only the handle is stale, and what the deadline says
         // does no harm.
@@ -389,92 +402,6 @@ impl Conntrack {
     /// Returns the connection with a key and the key's direction.
     pub fn find(&self, tuple: &Tuple, zone: u16, now: u64) -> Option<(Handle, Direction)> {
         self.look_up(&self.key(tuple, zone), now)
-    }
-
-    /// Finds the connections of up to 64 keys, with the memory of all of them fetched in parallel.
-    pub fn find_batch(
-        &self,
-        tuples: &[Tuple],
-        zone: u16,
-        now: u64,
-        found: &mut [Option<(Handle, Direction)>],
-    ) {
-        let ticks = clock::ticks(now);
-        let index = self.index.newest();
-        for (tuples, found) in tuples.chunks(64).zip(found.chunks_mut(64)) {
-            let Some(first) = tuples.first() else { break };
-            let mut keys = [self.key(first, zone); 64];
-            for (key, tuple) in keys.iter_mut().zip(tuples) {
-                *key = self.key(tuple, zone);
-                index.prefetch(key.hash);
-            }
-            let keys = keys.get(..tuples.len()).unwrap_or_default();
-            for key in keys {
-                self.prefetch_entry(index.guess(key.hash));
-            }
-            for (to, key) in found.iter_mut().zip(keys) {
-                *to = self.look_up_at(key, ticks, now);
-            }
-        }
-    }
-
-    /// Prefetches an entry by its number in the index.
-    #[inline(always)]
-    fn prefetch_entry(&self, number: Option<u32>) {
-        if let Some(slot) = number.and_then(|number| self.store.slot(number & !REPLY)) {
-            prefetch(std::ptr::from_ref(slot.entry));
-        }
-    }
-
-    /// Prefetches what the action `ct` needs for these packets of a zone: the buckets, then the entries. Those of a new
-    /// connection are the buckets of both directions.
-    pub fn prefetch_batch(&self, packets: &[Packet], zone: u16) {
-        if self.count() < SMALL {
-            return;
-        }
-        let index = self.index.newest();
-        for packets in packets.chunks(64) {
-            let mut hashes = [0; 64];
-            for (hash, packet) in hashes.iter_mut().zip(packets) {
-                let tuple = family_of(packet).and_then(|family| {
-                    let network = packet.network();
-                    Headers::read(network, family).ok()?.tuple(network)
-                });
-                if let Some(tuple) = tuple {
-                    *hash = self.key(&tuple, zone).hash;
-                    index.prefetch(*hash);
-                }
-            }
-            for hash in hashes.iter().take(packets.len()) {
-                self.prefetch_entry(index.guess(*hash));
-            }
-        }
-    }
-
-    /// Makes connections as [`create`](Self::create) does, up to 64 with the memory of all of them fetched in
-    /// parallel.
-    pub fn create_batch(
-        &self,
-        new: &[Create],
-        now: u64,
-        origin: Origin,
-        made: &mut [Result<Handle, CreateError>],
-    ) {
-        let index = self.index.newest();
-        for (new, made) in new.chunks(64).zip(made.chunks_mut(64)) {
-            for new in new {
-                for (tuple, direction) in [
-                    (&new.original, Direction::Original),
-                    (&new.reply, Direction::Reply),
-                ] {
-                    let key = Key::of(self.secret, tuple, new.zone, direction);
-                    index.prefetch(key.hash);
-                }
-            }
-            for (to, new) in made.iter_mut().zip(new) {
-                *to = self.create(new, now, origin);
-            }
-        }
     }
 
     /// Returns whether a key is that of a connection (`nf_conntrack_tuple_taken`).

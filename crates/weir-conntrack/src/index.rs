@@ -42,6 +42,20 @@ unsafe impl Zero for Bucket {}
 type Tags = (u64, u32);
 
 /// The slots whose tag is `tag`, as a bit mask.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn equal(tags: Tags, tag: u8) -> u32 {
+    use core::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi8};
+    // SAFETY: SSE2 is part of x86-64.
+    let same = unsafe {
+        let tags = _mm_set_epi64x(i64::from(tags.1), tags.0 as i64);
+        _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8)))
+    };
+    same as u32 & 0xfff
+}
+
+/// The slots whose tag is `tag`, as a bit mask.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[inline(always)]
 fn equal(tags: Tags, tag: u8) -> u32 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
@@ -67,6 +81,13 @@ impl Bucket {
     #[inline(always)]
     fn tags(&self) -> Tags {
         (self.low.load(Relaxed), self.high.load(Relaxed))
+    }
+
+    /// Returns the first number whose tag is `tag`, without the lock.
+    #[inline(always)]
+    fn first(&self, tag: u8) -> Option<u32> {
+        let slot = equal(self.tags(), tag).trailing_zeros() as usize;
+        self.slots.get(slot).map(|slot| slot.load(Relaxed))
     }
 
     /// Calls `matches` with each number whose tag is `tag`, and returns the first for which it is true.
@@ -190,6 +211,24 @@ pub(crate) enum Entered {
     Equal(u32),
 }
 
+/// What a look at a key's home bucket has shown, before anything was compared.
+#[derive(Clone, Copy)]
+pub(crate) struct Glance<'a> {
+    bucket: &'a Bucket,
+    control: u32,
+    /// The first number of the key's tag: probably that of the key.
+    pub(crate) number: Option<u32>,
+}
+
+impl Glance<'_> {
+    /// Whether the number has been in the bucket since the look, if there is one.
+    #[inline(always)]
+    pub(crate) fn holds(&self) -> bool {
+        fence(Acquire);
+        self.control & LOCK == 0 && self.bucket.control.load(Relaxed) == self.control
+    }
+}
+
 /// The hash table; see the module documentation.
 pub(crate) struct Index {
     buckets: Words<Bucket>,
@@ -234,13 +273,64 @@ impl Index {
         prefetch(std::ptr::from_ref(self.buckets.at(self.home(hash))));
     }
 
-    /// Returns the first number of the hash's tag in its home bucket: probably that of the key. For prefetching.
+    /// Looks at a key's home bucket, which was prefetched.
     #[inline(always)]
-    pub(crate) fn guess(&self, hash: u64) -> Option<u32> {
+    pub(crate) fn glance(&self, hash: u64) -> Glance<'_> {
         let bucket = self.buckets.at(self.home(hash));
-        let hits = equal(bucket.tags(), tag_of(hash));
-        let slot = hits.trailing_zeros() as usize;
-        bucket.slots.get(slot).map(|slot| slot.load(Relaxed))
+        let control = bucket.control.load(Acquire);
+        let number = bucket.first(tag_of(hash));
+        Glance {
+            bucket,
+            control,
+            number,
+        }
+    }
+
+    /// The same in the bucket behind the home bucket, after [`prefetch_beyond`](Self::prefetch_beyond).
+    #[inline(always)]
+    pub(crate) fn guess_beyond(&self, hash: u64) -> Option<u32> {
+        let bucket = self.buckets.at(self.after(self.home(hash)));
+        bucket.first(tag_of(hash))
+    }
+
+    /// Prefetches the bucket behind the home bucket, if numbers have passed that. Returns whether they have.
+    #[inline(always)]
+    pub(crate) fn prefetch_beyond(&self, hash: u64) -> bool {
+        let home = self.home(hash);
+        if self.buckets.at(home).over.load(Relaxed) == 0 {
+            return false;
+        }
+        prefetch(std::ptr::from_ref(self.buckets.at(self.after(home))));
+        true
+    }
+
+    /// Searches a key's home bucket, and returns what `matches` returns for a number. Also returns whether the search
+    /// ends there.
+    #[inline(always)]
+    pub(crate) fn search_home<R>(
+        &self,
+        hash: u64,
+        matches: impl Fn(u32) -> Option<R>,
+    ) -> (Option<R>, bool) {
+        let bucket = self.buckets.at(self.home(hash));
+        let before = bucket.control.load(Acquire);
+        let mut hits = equal(bucket.tags(), tag_of(hash));
+        let mut found = None;
+        while hits != 0 {
+            let slot = hits.trailing_zeros() as usize;
+            hits &= hits - 1;
+            found = matches(bucket.slots[slot.min(SLOTS - 1)].load(Relaxed));
+            if found.is_some() {
+                break;
+            }
+        }
+        let last = bucket.over.load(Relaxed) == 0;
+        fence(Acquire);
+        if before & LOCK == 0 && bucket.control.load(Relaxed) == before {
+            return (found, last);
+        }
+        // A writer is at the bucket.
+        (None, false)
     }
 
     /// Searches a key's home bucket. Returns the number for which `matches` is true, and whether there is none further on.

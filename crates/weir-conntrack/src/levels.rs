@@ -84,6 +84,21 @@ impl Levels {
         self.newest().buckets()
     }
 
+    /// Searches a key's home bucket, and returns what `matches` returns for a number. `None` if the key may be elsewhere.
+    #[inline(always)]
+    pub(crate) fn find_home<R>(
+        &self,
+        hash: u64,
+        matches: impl Fn(u32) -> Option<R>,
+    ) -> Option<Option<R>> {
+        let state = self.state();
+        if state & NEWEST != state >> 8 {
+            return None;
+        }
+        let (found, last) = self.ends(state).1.search_home(hash, matches);
+        (found.is_some() || last && self.state() == state).then_some(found)
+    }
+
     /// Returns the number for which `matches` is true. When it returns one, the number was in the table during the
     /// last call of `matches` for it.
     #[inline(always)]

@@ -18,6 +18,7 @@
 #![deny(unsafe_code)]
 
 pub mod action;
+mod batch;
 mod clock;
 pub mod connection;
 pub mod conntrack;
