@@ -437,3 +437,53 @@ fn repair_is_refused() {
     assert_eq!(open.option(SOL_TCP, 19), Ok(0));
     assert_eq!(world.set_int(&open, SOL_TCP, 20, 1), Err(errno::EPERM));
 }
+
+/// Values of options that Linux 6.1 changes or refuses.
+#[test]
+fn values_are_limited_as_on_linux() {
+    let mut world = World::new();
+    let open = socket(&mut world, 0);
+    let set = |world: &mut World, level: i32, name: i32, value: i32| {
+        world.with(|cx| {
+            open.socket
+                .set_option(cx, level, name, &value.to_ne_bytes())
+        })
+    };
+    let get = |level: i32, name: i32| open.socket.option(0, level, name, &[0; 4]).unwrap();
+    for (name, value, shown) in [
+        (8, 100_000, 120), // TCP_LINGER2
+        (8, 120, 120),
+        (10, 1, 1152), // TCP_WINDOW_CLAMP
+        (10, -1, -1),
+        (10, 100_000, 100_000),
+        (10, 0, 0),
+    ] {
+        set(&mut world, SOL_TCP, name, value).unwrap();
+        assert_eq!(
+            get(SOL_TCP, name),
+            i32::to_ne_bytes(shown),
+            "{name} {value}"
+        );
+    }
+    assert_eq!(set(&mut world, 1, 42, 0), Err(errno::EOPNOTSUPP)); // SO_PEEK_OFF
+    assert_eq!(set(&mut world, SOL_TCP, CONGESTION, 0), Err(errno::ENOENT));
+    let open = world.open(0, libc::AF_INET6, libc::SOCK_STREAM, 0);
+    let get = |name: i32| open.socket.option(0, 41, name, &[0; 4]);
+    for (value, result, shown) in [
+        (0, Ok(()), 0x500), // IPV6_ADDR_PREFERENCES
+        (1, Ok(()), 0x401),
+        (0x404, Err(errno::EINVAL), 0x401),
+        (4, Ok(()), 5),
+        (2, Ok(()), 6),
+        (3, Err(errno::EINVAL), 6),
+        (0x808, Err(errno::EINVAL), 6),
+        (0x500, Ok(()), 0x500),
+        (100_000, Ok(()), 0x500),
+    ] {
+        let value: i32 = value;
+        let set = world.with(|cx| open.socket.set_option(cx, 41, 72, &value.to_ne_bytes()));
+        assert_eq!(set, result, "{value:#x}");
+        assert_eq!(get(72).unwrap(), i32::to_ne_bytes(shown), "{value:#x}");
+    }
+    assert_eq!(get(36), Err(errno::ENOPROTOOPT)); // IPV6_HDRINCL
+}

@@ -104,6 +104,8 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
             so::MARK => options.mark = val as u32,
             so::RCVMARK => options.rcvmark = on,
             so::RXQ_OVFL => options.rxq_ovfl = on,
+            // As of a socket without `set_peek_off`; datagrams are not served either.
+            so::PEEK_OFF if val >= 0 => return Err(errno::EOPNOTSUPP),
             so::PEEK_OFF => options.peek_off = val,
             so::NOFCS => options.nofcs = on,
             so::SELECT_ERR_QUEUE => options.select_err_queue = on,

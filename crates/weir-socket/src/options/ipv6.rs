@@ -134,11 +134,38 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
         ipv6::FREEBIND => options.freebind = on,
         ipv6::MINHOPCOUNT if !(0..=255).contains(&val) => return Err(errno::EINVAL),
         ipv6::MINHOPCOUNT => options.min_hops = val as u8,
-        ipv6::ADDR_PREFERENCES if val & !0x707 != 0 => return Err(errno::EINVAL),
-        ipv6::ADDR_PREFERENCES => options.preferences = val as u8,
+        ipv6::ADDR_PREFERENCES => {
+            options.preferences = preferences(options.preferences, val).ok_or(errno::EINVAL)?;
+        }
         _ => return Err(errno::ENOPROTOOPT),
     }
     Ok(())
+}
+
+/// The preferences of source addresses (`IPV6_PREFER_SRC_*`): temporary ones are 1, public ones 2.
+const COA: i32 = 4;
+const CGA: i32 = 8;
+const PUBTMP_DEFAULT: i32 = 0x100;
+const HOME: i32 = 0x400;
+const NON_CGA: i32 = 0x800;
+
+/// Returns the preferences that follow from `old` ones and those that are set; none if these contradict each other
+/// (`ipv6_sock_set_addr_preferences`). Unknown ones count for nothing.
+fn preferences(old: u8, val: i32) -> Option<u8> {
+    let mut new = i32::from(old);
+    match val & (3 | PUBTMP_DEFAULT) {
+        0 => {}
+        one @ (1 | 2) => new = new & !3 | one,
+        PUBTMP_DEFAULT => new &= !3,
+        _ => return None,
+    }
+    match val & (HOME | COA) {
+        0 => {}
+        HOME => new &= !COA,
+        COA => new |= COA,
+        _ => return None,
+    }
+    (val & (CGA | NON_CGA) != CGA | NON_CGA).then_some(new as u8)
 }
 
 /// Sets the device that packets leave by, as a control message does for one (`IPV6_PKTINFO`). A source address is set by
@@ -215,11 +242,21 @@ pub fn get(socket: &Socket, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
         ipv6::FLOWINFO_SEND => options.flowinfo_send.into(),
         ipv6::AUTOFLOWLABEL => options.autoflowlabel.unwrap_or(true).into(),
         ipv6::DONTFRAG => options.dontfrag.into(),
+        ipv6::HDRINCL if socket.kind() != SOCK_RAW => return Err(errno::ENOPROTOOPT),
         ipv6::HDRINCL => options.hdrincl.into(),
         ipv6::TRANSPARENT => options.transparent.into(),
         ipv6::FREEBIND => options.freebind.into(),
         ipv6::MINHOPCOUNT => options.min_hops.into(),
-        ipv6::ADDR_PREFERENCES => options.preferences.into(),
+        ipv6::ADDR_PREFERENCES => {
+            let set = i32::from(options.preferences);
+            let public = if set & 3 == 0 {
+                PUBTMP_DEFAULT
+            } else {
+                set & 3
+            };
+            let home = if set & COA == 0 { HOME } else { COA };
+            public | home
+        }
         ipv6::MTU => {
             drop(state);
             socket.path_mtu().ok_or(errno::ENOTCONN)? as i32

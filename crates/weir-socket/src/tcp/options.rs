@@ -22,8 +22,12 @@ const KEEPINTVL: i32 = 5;
 const KEEPCNT: i32 = 6;
 const SYNCNT: i32 = 7;
 const LINGER2: i32 = 8;
+/// `TCP_FIN_TIMEOUT_MAX`, in s.
+const FIN_TIMEOUT_MOST: i32 = 120;
 const DEFER_ACCEPT: i32 = 9;
 const WINDOW_CLAMP: i32 = 10;
+/// `SOCK_MIN_RCVBUF / 2`, in bytes.
+const WINDOW_CLAMP_LEAST: u32 = 1152;
 pub const INFO: i32 = 11;
 const QUICKACK: i32 = 12;
 const CONGESTION: i32 = 13;
@@ -74,7 +78,7 @@ pub fn set(
             .unwrap_or(value.len());
         let text = value.get(..end.min(NAME - 1)).unwrap_or_default();
         let text = std::str::from_utf8(text).map_err(|_| errno::ENOENT)?;
-        if text.is_empty() {
+        if value.is_empty() {
             return Err(errno::EINVAL);
         }
         Arc::make_mut(&mut inner.settings).congestion =
@@ -150,13 +154,20 @@ pub fn set(
         LINGER2 => {
             settings.linger2 = match val {
                 ..0 => Some(0),
-                val if val > 120 => None,
                 0 => None,
-                val => Some(val as u64 * SECOND),
+                val => Some(u64::from(val.min(FIN_TIMEOUT_MOST) as u32) * SECOND),
             };
         }
         DEFER_ACCEPT => inner.defer_accept = timeouts_of(val.max(0) as u32),
-        WINDOW_CLAMP => settings.window_clamp = val.max(0) as u32,
+        WINDOW_CLAMP => {
+            if val == 0 && !idle {
+                return Err(errno::EINVAL);
+            }
+            settings.window_clamp = match val {
+                0 => 0,
+                val => (val as u32).max(WINDOW_CLAMP_LEAST),
+            };
+        }
         QUICKACK => {
             if let Kind::Open(connection) = &mut inner.kind {
                 connection.set_quick_ack(on);
