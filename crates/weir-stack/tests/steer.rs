@@ -46,6 +46,11 @@ impl Arrivals {
     fn total(&self) -> u32 {
         self.next.iter().map(|next| next.load(Acquire)).sum()
     }
+
+    /// Returns whether frames have left on every CPU.
+    fn everywhere(&self) -> bool {
+        self.by_cpu.iter().all(|count| count.load(Relaxed) > 0)
+    }
 }
 
 impl Observer for Arrivals {
@@ -197,15 +202,20 @@ fn stress(cpus: usize, rounds: u32, redirected: bool) {
                 }
             });
             weir_sync::percpu::bind(0);
-            play(&mut world, &arrivals, 0, rounds);
+            let start = Instant::now();
+            let mut first = 0;
+            // The set may stay the same for a while where other programs use the processors.
+            while first == 0 || !arrivals.everywhere() && start.elapsed() < PATIENCE {
+                play(&mut world, &arrivals, first, rounds);
+                first += rounds;
+            }
         });
     });
     assert_eq!(*arrivals.wrong.lock().unwrap(), [""; 0]);
     for input in stack.softnet.cpus() {
         assert_eq!((input.queue.waiting(), input.dropped.load(Relaxed)), (0, 0));
     }
-    let worked = |count: &AtomicU32| count.load(Relaxed) > 0;
-    assert!(arrivals.by_cpu.iter().all(worked), "{:?}", arrivals.by_cpu);
+    assert!(arrivals.everywhere(), "{:?}", arrivals.by_cpu);
 }
 
 #[test]
