@@ -857,6 +857,9 @@ fn anycast_addresses_are_answered_from_others() {
     let group = Ipv6Addr::from(solicited_node(octets(subnet))).to_string();
     let message = solicitation(octets(asker), octets(&group), octets(subnet), Some(mac));
     world.receive("lan0", &[neighbour_message(mac, asker, &group, &message)]);
+    // The answer waits for a random time below 0.8 s.
+    assert_eq!(world.sent().len(), 0);
+    world.pass(800);
     let answer = world.one("lan0");
     let sent = read(&answer);
     assert_eq!(sent.ip.src(), octets(ROUTER));
