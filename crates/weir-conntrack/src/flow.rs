@@ -57,9 +57,13 @@ impl Conntrack {
         };
         let status = slot.status();
         let wanted = match slot.protocol() {
-            TCP | GRE => {
-                status & ips::ASSURED != 0
-                    && matches!(info, ConnInfo::Established | ConnInfo::EstablishedReply)
+            TCP | GRE if status & ips::ASSURED == 0 => false,
+            TCP => matches!(info, ConnInfo::Established | ConnInfo::EstablishedReply),
+            GRE => {
+                let tuple = slot.tuple(Direction::Original);
+                matches!(info, ConnInfo::Established | ConnInfo::EstablishedReply)
+                    && status & ips::NAT_MASK == 0
+                    && tuple.src_port | tuple.dst_port == 0
             }
             UDP => true,
             _ => false,
@@ -100,13 +104,7 @@ impl Conntrack {
                 tcp.set_own_deadline(own);
                 tcp.save(slot);
             }
-            GRE => {
-                let tuple = slot.tuple(Direction::Original);
-                if status & ips::NAT_MASK != 0 || tuple.src_port | tuple.dst_port != 0 {
-                    return;
-                }
-                slot.stream().store(own, Relaxed);
-            }
+            GRE => slot.stream().store(own, Relaxed),
             _ => {}
         }
         let seconds = clock::seconds(timeout(self.settings(), protocol));

@@ -10,6 +10,7 @@
 //! checksums and fits in the MTU; flows and memory stay within their limits; when the host and the peers are silent, all
 //! flows end, their sockets are closed, and nothing is held.
 
+use crate::input::Input;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
@@ -144,45 +145,20 @@ fn resolvers() -> PathBuf {
     format!("/proc/self/fd/{descriptor}").into()
 }
 
-/// The bytes of an input, one argument after the other; zeros after its end.
-struct Input<'a>(&'a [u8]);
-
-impl Input<'_> {
-    fn byte(&mut self) -> u8 {
-        match self.0.split_first() {
-            Some((byte, rest)) => {
-                self.0 = rest;
-                *byte
-            }
-            None => 0,
-        }
+/// A number near `base`: exactly it, a little more or less, more, or any.
+fn near(input: &mut Input<'_>, base: u32) -> u32 {
+    match input.byte() % 8 {
+        0..=3 => base,
+        4 => base.wrapping_add(input.byte().into()),
+        5 => base.wrapping_sub(input.byte().into()),
+        6 => base.wrapping_add(input.word() % 100_000),
+        _ => input.word(),
     }
+}
 
-    fn word(&mut self) -> u32 {
-        u32::from_le_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
-    }
-
-    fn bytes(&mut self, length: usize) -> &[u8] {
-        let (bytes, rest) = self.0.split_at(length.min(self.0.len()));
-        self.0 = rest;
-        bytes
-    }
-
-    /// A number near `base`: exactly it, a little more or less, much more or less, or any.
-    fn near(&mut self, base: u32) -> u32 {
-        match self.byte() % 8 {
-            0..=3 => base,
-            4 => base.wrapping_add(self.byte().into()),
-            5 => base.wrapping_sub(self.byte().into()),
-            6 => base.wrapping_add(self.word() % 100_000),
-            _ => self.word(),
-        }
-    }
-
-    /// A length of 0 to 32 KiB.
-    fn length(&mut self) -> usize {
-        usize::from(self.byte()) << (self.byte() % 8)
-    }
+/// A length of 0 to 32 KiB.
+fn any_length(input: &mut Input<'_>) -> usize {
+    usize::from(input.byte()) << (input.byte() % 8)
 }
 
 /// The byte at a sequence number, of either direction.
@@ -401,14 +377,14 @@ impl Bench {
             0 => 0,
             1 => usize::from(input.byte()),
             2 => 1440,
-            _ => input.length(),
+            _ => any_length(input),
         };
-        let seq = input.near(peer.next);
+        let seq = near(input, peer.next);
         let header = Header {
             source: src.port(),
             destination: dst.port(),
             seq,
-            ack: input.near(peer.expected),
+            ack: near(input, peer.expected),
             flags,
             window: if bits & 16 == 0 {
                 60_000
@@ -448,13 +424,13 @@ impl Bench {
         };
         let length = match bits & 6 {
             0 => 0,
-            2 => input.length(),
+            2 => any_length(input),
             _ => usize::from(input.byte()),
         };
         let said = if bits & 0x80 == 0 {
             length
         } else {
-            input.length()
+            any_length(input)
         };
         let mut upper = udp(1000 + u16::from(source % 8), port, said).to_vec();
         upper.resize(upper.len() + length, 7);
@@ -484,7 +460,7 @@ impl Bench {
         let header = Header {
             source: remote.port(),
             destination: own.port(),
-            seq: input.near(expected.wrapping_sub(1440)),
+            seq: near(input, expected.wrapping_sub(1440)),
             ..Header::default()
         };
         let mut upper = vec![0; header.length()];
@@ -517,7 +493,7 @@ impl Bench {
         let dst = destination(input.byte());
         let (id, place, bits) = (input.byte(), input.byte(), input.byte());
         let offset = u16::from(place) << (bits & 7);
-        let length = input.length();
+        let length = any_length(input);
         let mut data = udp(1000, 2000, usize::from(input.byte())).to_vec();
         data.resize(length, 7);
         let fragment = Some((id.into(), offset & !7, bits & 8 != 0));
@@ -560,7 +536,7 @@ impl Bench {
                 return;
             };
             match what {
-                190..=209 => self.read(end, input.length()),
+                190..=209 => self.read(end, any_length(input)),
                 210..=229 => write(end, input),
                 230..=237 => self.accept(end),
                 238..=243 => drop(shutdown(&end.socket, Shutdown::Write)),
@@ -726,7 +702,7 @@ impl Bench {
 
 /// Sends bytes or a datagram to the gateway.
 fn write(end: &mut End, input: &mut Input<'_>) {
-    let length = input.length();
+    let length = any_length(input);
     if end.protocol == TCP {
         if end.starts.is_some() {
             let data = data_at(end.written, length);

@@ -15,6 +15,7 @@ pub mod extremes;
 pub mod frame;
 pub mod gateway;
 pub mod headers;
+mod input;
 pub mod map;
 pub mod netlink;
 pub mod nfnetlink;

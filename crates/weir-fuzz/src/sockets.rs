@@ -7,6 +7,7 @@
 //! Invariants: errnos are positive; once the sockets are closed and their time-outs over, none is left, and all frames are
 //! back in the pool.
 
+use crate::input::Input;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_netlink::errno;
@@ -74,36 +75,19 @@ impl User for Program {
     fn wake(&self, _: &mut Cx<'_>, _: Ready) {}
 }
 
-/// The bytes of an input; zeros after its end.
-struct Input<'a>(&'a [u8]);
+/// A length of at most `most`, and as many bytes.
+fn bytes(input: &mut Input<'_>, most: u8) -> Vec<u8> {
+    let length = usize::from(input.byte() % most);
+    input.bytes(length).to_vec()
+}
 
-impl Input<'_> {
-    fn byte(&mut self) -> u8 {
-        let (byte, rest) = self.0.split_first().unwrap_or((&0, &[]));
-        self.0 = rest;
-        *byte
-    }
-
-    fn short(&mut self) -> u16 {
-        u16::from_le_bytes([self.byte(), self.byte()])
-    }
-
-    /// A length of at most `most`, and as many bytes.
-    fn bytes(&mut self, most: u8) -> Vec<u8> {
-        let length = usize::from(self.byte() % most);
-        let (bytes, rest) = self.0.split_at(length.min(self.0.len()));
-        self.0 = rest;
-        bytes.to_vec()
-    }
-
-    /// A number near `base`.
-    fn near(&mut self, base: u32) -> u32 {
-        match self.byte() % 8 {
-            0..=4 => base,
-            5 => base.wrapping_add(self.short().into()),
-            6 => base.wrapping_sub(self.short().into()),
-            _ => u32::from(self.short()) << 16 | u32::from(self.short()),
-        }
+/// A number near `base`.
+fn near(input: &mut Input<'_>, base: u32) -> u32 {
+    match input.byte() % 8 {
+        0..=4 => base,
+        5 => base.wrapping_add(input.short().into()),
+        6 => base.wrapping_sub(input.short().into()),
+        _ => u32::from(input.short()) << 16 | u32::from(input.short()),
     }
 }
 
@@ -156,12 +140,12 @@ impl Bench {
             80..=99 => self.icmp(input),
             100..=114 => {
                 let (protocol, v6) = (input.byte(), input.byte() & 1 == 1);
-                let payload = input.bytes(u8::MAX);
+                let payload = bytes(input, u8::MAX);
                 self.packet(v6, protocol, &payload);
             }
             115..=124 => {
                 let mut datagram = PORT.to_be_bytes().repeat(2);
-                let data = input.bytes(100);
+                let data = bytes(input, 100);
                 datagram.extend((8 + data.len() as u16).to_be_bytes());
                 datagram.extend([0, 0]);
                 datagram.extend(data);
@@ -219,7 +203,7 @@ impl Bench {
             0 => Vec::new(),
             1 => address(socket.family(), true),
             2 => address(socket.family(), false),
-            _ => input.bytes(40),
+            _ => bytes(input, 40),
         };
         let mut accepted = None;
         let result = match what % 12 {
@@ -249,14 +233,14 @@ impl Bench {
                 let levels = [0, 1, 6, 6, 17, 41, 58, 263];
                 let level = levels[usize::from(input.byte() % 8)];
                 let name = i32::from(input.byte());
-                let value = input.bytes(200);
+                let value = bytes(input, 200);
                 let set = self
                     .cpu
                     .with(|cx| socket.set_option(cx, level, name, &value));
                 set.and_then(|()| socket.option(0, level, name, &value).map(drop))
             }
             10 => {
-                let (control, data) = (input.bytes(100), input.bytes(100));
+                let (control, data) = (bytes(input, 100), bytes(input, 100));
                 let message = Outgoing {
                     to: &to,
                     control: &control,
@@ -298,7 +282,7 @@ impl Bench {
         let mut header = weir_tcp::Header {
             source: PORT,
             destination: PORT,
-            seq: input.near(self.seq),
+            seq: near(input, self.seq),
             flags: syn,
             window: input.short(),
             ..weir_tcp::Header::default()
@@ -312,7 +296,7 @@ impl Bench {
             header.source = seen.destination;
             header.destination = seen.source;
             let next = seen.seq.wrapping_add(u32::from(seen.flags & 3 != 0));
-            header.ack = input.near(next);
+            header.ack = near(input, next);
             header.flags = match kind % 8 {
                 0 => input.byte(),
                 1 => ack | 1,
@@ -331,11 +315,11 @@ impl Bench {
             header.options.sack_permitted = kind & 32 != 0;
         }
         let extra = if kind & 8 != 0 {
-            input.bytes(40 - header.options.length() as u8)
+            bytes(input, 40 - header.options.length() as u8)
         } else {
             Vec::new()
         };
-        let data = input.bytes(u8::MAX);
+        let data = bytes(input, u8::MAX);
         let mut segment = vec![0; header.length()];
         header.write(&mut segment);
         segment.extend(&extra);

@@ -8,6 +8,7 @@
 //! Invariants: what the program reads is in order and without gaps, and what is sent is what the program has written;
 //! headers fit in 60 bytes; a poll ends; memory is bounded; a timer that has fired is not due at the same time for ever.
 
+use crate::input::Input;
 use std::sync::Arc;
 
 use weir_tcp::cookie::{self, Secret};
@@ -30,40 +31,15 @@ const MOST_MEMORY: usize = 32 << 20;
 /// How often a timer may fire at one time.
 const MOST_FIRED: usize = 64;
 
-/// The bytes of an input, one argument after the other; zeros after its end.
-struct Input<'a>(&'a [u8]);
-
-impl Input<'_> {
-    fn byte(&mut self) -> u8 {
-        match self.0.split_first() {
-            Some((byte, rest)) => {
-                self.0 = rest;
-                *byte
-            }
-            None => 0,
-        }
-    }
-
-    fn word(&mut self) -> u32 {
-        u32::from_le_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
-    }
-
-    fn bytes(&mut self, length: usize) -> &[u8] {
-        let (bytes, rest) = self.0.split_at(length.min(self.0.len()));
-        self.0 = rest;
-        bytes
-    }
-
-    /// A number near `base`: exactly it, a little more or less, much more or less, or any.
-    fn near(&mut self, base: u32) -> u32 {
-        match self.byte() % 8 {
-            0..=2 => base,
-            3 => base.wrapping_add(self.byte().into()),
-            4 => base.wrapping_sub(self.byte().into()),
-            5 => base.wrapping_add(self.word() % 100_000),
-            6 => base.wrapping_sub(self.word() % 100_000),
-            _ => self.word(),
-        }
+/// A number near `base`: exactly it, a little more or less, much more or less, or any.
+fn near(input: &mut Input<'_>, base: u32) -> u32 {
+    match input.byte() % 8 {
+        0..=2 => base,
+        3 => base.wrapping_add(input.byte().into()),
+        4 => base.wrapping_sub(input.byte().into()),
+        5 => base.wrapping_add(input.word() % 100_000),
+        6 => base.wrapping_sub(input.word() % 100_000),
+        _ => input.word(),
     }
 }
 
@@ -207,7 +183,7 @@ impl Bench {
             }
             230 => end.abort(104),
             231..=234 => {
-                let seq = input.near(self.seen.seq);
+                let seq = near(input, self.seen.seq);
                 end.icmp_error(seq, 113, input.byte() & 1 == 1);
             }
             235..=238 => end.set_mtu(input.word() % 70_000),
@@ -250,8 +226,8 @@ impl Bench {
             _ => ACK,
         };
         let mut header = Header {
-            seq: input.near(self.peer),
-            ack: input.near(expected),
+            seq: near(input, self.peer),
+            ack: near(input, expected),
             flags,
             window: u16::from(input.byte()) << (what >> 2 & 8),
             congested: what & 32 != 0,
@@ -268,7 +244,7 @@ impl Bench {
                     (self.now / MS) as u32,
                     self.seen.options.timestamps.map_or(0, |stamps| stamps.0),
                 );
-                header.options.timestamps = Some((input.near(value), input.near(echo)));
+                header.options.timestamps = Some((near(input, value), near(input, echo)));
             }
             if header.has(SYN) {
                 header.options.mss = (bits & 4 != 0).then_some(1460);
@@ -277,7 +253,7 @@ impl Bench {
             } else if bits & 4 != 0 {
                 header.options.sack_count = 1 + (bits >> 3) % 4;
                 for block in &mut header.options.sack {
-                    let start = input.near(expected);
+                    let start = near(input, expected);
                     *block = (start, start.wrapping_add(u32::from(input.byte()) * 100));
                 }
             }

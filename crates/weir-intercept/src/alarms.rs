@@ -124,12 +124,12 @@ impl Alarms {
         true
     }
 
-    /// Forgets the timers of processes that are gone.
+    /// Forgets the timers of processes that are gone. `processes` is sorted.
     pub(crate) fn keep(&mut self, processes: &[u32]) {
         self.armed
-            .retain(|(process, _), _| processes.contains(process));
+            .retain(|(process, _), _| processes.binary_search(process).is_ok());
         self.due
-            .retain(|(.., process, _)| processes.contains(process));
+            .retain(|(.., process, _)| processes.binary_search(process).is_ok());
     }
 }
 

@@ -179,7 +179,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(asleep || is_off_cpu(me).is_none());
-        assert_eq!(tells_off_cpu(), asleep);
+        assert!(tells_off_cpu() || !asleep);
         assert_ne!(is_off_cpu(me), Some(true));
     }
 

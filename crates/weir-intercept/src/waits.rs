@@ -453,7 +453,9 @@ impl Waits {
         let mut state = self.state();
         (state.answered, state.all_wait) = (question, all_wait);
         if all_wait {
-            state.past.retain(|process, _| processes.contains(process));
+            state
+                .past
+                .retain(|process, _| processes.binary_search(process).is_ok());
             state.alarms.keep(processes);
             state.ranks.keep(processes);
         }

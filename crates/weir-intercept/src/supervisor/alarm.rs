@@ -26,9 +26,10 @@ const NOTIFY: usize = 12;
 pub(super) struct Created(BTreeMap<u32, Vec<(i32, i32)>>);
 
 impl Created {
-    /// Forgets processes that are gone.
+    /// Forgets processes that are gone. `processes` is sorted.
     pub(super) fn keep(&mut self, processes: &[u32]) {
-        self.0.retain(|process, _| processes.contains(process));
+        self.0
+            .retain(|process, _| processes.binary_search(process).is_ok());
     }
 }
 

@@ -31,9 +31,10 @@ impl Readers {
         self.0.contains_key(&process)
     }
 
-    /// Forgets processes that are gone.
+    /// Forgets processes that are gone. `processes` is sorted.
     pub(super) fn keep(&mut self, processes: &[u32]) {
-        self.0.retain(|process, _| processes.contains(process));
+        self.0
+            .retain(|process, _| processes.binary_search(process).is_ok());
     }
 }
 
