@@ -22,6 +22,15 @@ fn really(user: User, text: &str) -> String {
     chain::run_in(chain::CHAIN, Time::Real, user, text)
 }
 
+/// A script prints what is expected for each user, in virtual and in real time.
+#[track_caller]
+fn prints(script: &str, expected: &str) {
+    for user in users() {
+        assert_eq!(virtually(*user, script), expected, "{user:?}");
+        assert_eq!(really(*user, script), expected, "{user:?}");
+    }
+}
+
 #[test]
 fn ping_shows_the_delay_of_netem_and_takes_none() {
     if !has("ping", "iputils-ping") {
@@ -146,10 +155,7 @@ m.sendto(b"group", ("239.1.2.3", 6000)); print(m.recvfrom(9))
 kill $server"#;
     let expected = "ECONNREFUSED\n10.0.0.2 ('10.0.1.2', 5001)\nEMSGSIZE\nECONNREFUSED\nfd00::2 ('fd01::2', 5001)\nEMSGSIZE\n\
                     (b'group', ('10.0.0.2', 6000))\n";
-    for user in users() {
-        assert_eq!(virtually(*user, script), expected, "{user:?}");
-        assert_eq!(really(*user, script), expected, "{user:?}");
-    }
+    prints(script, expected);
 }
 
 /// `shutdown` of a datagram socket ends the calls that wait, also without a peer. The expectation is Linux's.
@@ -177,10 +183,7 @@ for connected in 0, 1:
     print(got, s.recv(9), tried(lambda: s.recv(9, socket.MSG_DONTWAIT)), hex(poll.poll(0)[0][1]))
 '"#;
     let expected = "ENOTCONN\n[b'', b''] b'' EAGAIN 0x2005\nNone\n[b'', b''] b'' EAGAIN 0x2005\n";
-    for user in users() {
-        assert_eq!(virtually(*user, script), expected, "{user:?}");
-        assert_eq!(really(*user, script), expected, "{user:?}");
-    }
+    prints(script, expected);
 }
 
 /// `splice` moves data from a pipe into a stream. It holds the pipe while it waits for room, and the pipe's writer waits
@@ -394,10 +397,7 @@ for family, address in (socket.AF_INET, ("10.0.1.2", 81)), (socket.AF_INET6, ("f
         )
     };
     let expected = of("0.0.0.0", "10.0.0.2") + &of("::", "fd00::2");
-    for user in users() {
-        assert_eq!(virtually(*user, script), expected, "{user:?}");
-        assert_eq!(really(*user, script), expected, "{user:?}");
-    }
+    prints(script, &expected);
 }
 
 /// The ring of a packet socket: right after `mmap` the descriptor is the socket, for an epoll and for another thread, and
@@ -481,10 +481,7 @@ for room in 100, 56, 54, 40, 31, 20, 16, 15:
         20 [(8, 4)] 8\n\
         16 [(8, 0)] 8\n\
         15 [] 8\n";
-    for user in users() {
-        assert_eq!(virtually(*user, script), expected, "{user:?}");
-        assert_eq!(really(*user, script), expected, "{user:?}");
-    }
+    prints(script, expected);
 }
 
 /// Programs that print how much each read has got print the same in every run.

@@ -2,7 +2,8 @@
 //! Exceptions of routes: the gateway or the path MTU that one destination has in place of those of its route
 //! (`struct fib_nh_exception`, `struct rt6_exception`).
 //!
-//! Redirects make them, and errors about packets of tunnels over IPv6 that are too big for the path. An exception belongs to a hop of a route and ends with the route, as in Linux. Packets
+//! Redirects make them, and errors about packets of tunnels over IPv6 that are too big for the path. An exception belongs
+//! to a hop of a route and ends with the route, as in Linux. Packets
 //! look for one after their route has been found; without exceptions that costs one load.
 //!
 //! IPv4 exceptions end at a time ([`LIFETIME`]), as path MTUs do. IPv6 gateways end when no packet has used them for 60 to

@@ -47,8 +47,8 @@ fn is_plain(address: u32) -> bool {
 }
 
 /// Plans the way of the packets, which have passed the header checks, or returns `None` if one of
-/// them needs the full path. `exceptions` are those of the namespace. `hint` returns the result of a look-ahead for the packet with a number
-/// and a destination.
+/// them needs the full path. `exceptions` are those of the namespace. `hint` returns the result of a look-ahead for the
+/// packet with a number and a destination.
 #[inline]
 pub(super) fn plan<'g>(
     input: &Input<'g>,

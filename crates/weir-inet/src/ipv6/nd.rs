@@ -10,7 +10,8 @@
 //! time (`proxy_delay`, `proxy_qlen`), unless it is asked by unicast.
 //!
 //! Not implemented: nonces in duplicate address detection (`enhanced_dad`: a
-//! solicitation that is looped back counts as another host's), unsolicited advertisements (`ndisc_notify`), `accept_untracked_na`.
+//! solicitation that is looped back counts as another host's), unsolicited advertisements (`ndisc_notify`),
+//! `accept_untracked_na`.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
