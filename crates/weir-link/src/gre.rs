@@ -14,7 +14,9 @@
 //! | `fwmark` | mark for the outer packet's route |
 //! | `external` | sends by each packet's tunnel metadata (`tunnel_key`), and sets it on receive |
 //!
-//! Not implemented, besides what [`crate::tunnel`] lists: WCCP, keepalives.
+//! [`erspan`] is the third kind of this module. Not implemented, besides what [`crate::tunnel`] lists: WCCP, keepalives.
+
+pub mod erspan;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -41,6 +43,10 @@ use crate::udp::Outer;
 
 /// `ETH_P_TEB`: an Ethernet frame.
 pub const ETH_P_TEB: u16 = 0x6558;
+/// `ETH_P_ERSPAN`: ERSPAN of type I or II.
+pub const ETH_P_ERSPAN: u16 = 0x88be;
+/// `ETH_P_ERSPAN2`: ERSPAN of type III.
+pub const ETH_P_ERSPAN2: u16 = 0x22eb;
 /// The length of the header without options, in bytes.
 const BASE: usize = 4;
 /// The length in bytes of the shortest packet that is received.
@@ -100,7 +106,11 @@ static GRETAP: Flavour = Flavour {
     receivers: RECEIVERS,
 };
 
-static FALLBACKS: [Fallback; 2] = [(&GRE, "gre0", fallback), (&GRETAP, "gretap0", fallback)];
+static FALLBACKS: [Fallback; 3] = [
+    (&GRE, "gre0", fallback),
+    (&GRETAP, "gretap0", fallback),
+    (&erspan::FLAVOUR, "erspan0", erspan::fallback),
+];
 
 fn fallback() -> Parms {
     Parms::new(false)
@@ -132,7 +142,7 @@ fn validate_tap(attrs: &Table<'_>) -> Result<(), Error> {
     validate(attrs)
 }
 
-fn parse(data: Option<Attr<'_>>) -> Result<Parms, Error> {
+fn parse(data: Option<Attr<'_>>, _: Option<&Parms>) -> Result<Parms, Error> {
     parms::gre(&parms::gre_table(data)?, data.is_some())
 }
 
@@ -230,12 +240,17 @@ pub fn parse_start(segment: &[u8]) -> Option<(Info, usize)> {
         word.map_or(0, |word| u32::from_be_bytes(*word))
     };
     let _ = option(GRE_CSUM);
-    let info = Info {
+    let mut info = Info {
         flags: flags & (GRE_CSUM | GRE_KEY | GRE_SEQ),
         protocol: u16::from_be_bytes([p0, p1]),
         key: option(GRE_KEY),
         seq: option(GRE_SEQ),
+        erspan: None,
     };
+    if info.protocol == ETH_P_ERSPAN2 || info.protocol == ETH_P_ERSPAN && len != BASE {
+        // The session stands for the key.
+        info.key = erspan::session(segment.get(len..)?)?;
+    }
     Some((info, len))
 }
 
@@ -262,6 +277,9 @@ fn receive(
     let Some((info, len)) = header.flatten() else {
         return refuse(cx, packet);
     };
+    if matches!(info.protocol, ETH_P_ERSPAN | ETH_P_ERSPAN2) {
+        return erspan::receive(cx, (underlay, outer), (at, len), info, packet);
+    }
     let sought = |family| Sought::of(family, outer, info.key(), underlay);
     let family = match info.protocol {
         ETH_P_TEB => Family::Gretap,

@@ -15,7 +15,9 @@
 //! A tunnel that hears that its remote cannot be reached tells the senders of as many of the next packets, and it keeps path
 //! MTUs ([`path_mtu`]). `dscp inherit`
 //! of ip6gretap changes the header of the IP packet in the frame; Linux 6.1 takes IPv4 headers for IPv6 ones there. Not
-//! implemented, besides what [`crate::tunnel`] lists: WCCP.
+//! implemented, besides what [`crate::tunnel`] lists: WCCP. [`erspan`] is the third kind of this module.
+
+pub mod erspan;
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ use crate::Kind;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::gre::{self, ETH_P_TEB};
+use crate::gre::{self, ETH_P_ERSPAN, ETH_P_ERSPAN2, ETH_P_TEB};
 use crate::ipv6::path_mtu;
 use crate::kind::check_mac;
 use crate::namespace::Namespace;
@@ -141,7 +143,7 @@ fn validate_tap(attrs: &Table<'_>) -> Result<(), Error> {
     parms::gre_flags(&table).map(|_| ())
 }
 
-fn parse(data: Option<Attr<'_>>) -> Result<Parms, Error> {
+fn parse(data: Option<Attr<'_>>, _: Option<&Parms>) -> Result<Parms, Error> {
     parms::ip6gre(&parms::ip6gre_table(data)?, data.is_some())
 }
 
@@ -191,9 +193,17 @@ fn send(
 fn find<'g>(ns: &'g Namespace, cx: &Cx<'g>, sought: &Sought, protocol: u16) -> Option<Found<'g>> {
     let all = tunnels(ns)?;
     let family = Family::Ip6Gretap;
-    let frames = protocol == ETH_P_TEB;
+    let mirrored = matches!(protocol, ETH_P_ERSPAN | ETH_P_ERSPAN2);
+    let frames = mirrored || protocol == ETH_P_TEB;
     let tap = frames.then(|| all.configured(cx, &Sought { family, ..*sought }));
-    tap.flatten().or_else(|| all.receiver(cx, sought))
+    let tap = tap.flatten();
+    if mirrored {
+        return tap
+            .or_else(|| all.configured(cx, sought))
+            .or_else(|| all.external(cx, Family::Ip6Erspan))
+            .or_else(|| all.fallback(cx, Family::Ip6Gre));
+    }
+    tap.or_else(|| all.receiver(cx, sought))
 }
 
 /// `gre_rcv`, `ip6gre_rcv`
@@ -210,7 +220,7 @@ fn receive(
         None
     };
     let segment = packet.data().get(at..).unwrap_or_default();
-    let Some((info, len)) = gre::parse_header(segment) else {
+    let Some((mut info, mut len)) = gre::parse_header(segment) else {
         return refuse(cx, packet);
     };
     let ns = underlay.namespace(cx.guard);
@@ -218,6 +228,14 @@ fn receive(
     let Some(to) = find(ns, cx, &sought, info.protocol) else {
         return Some(packet);
     };
+    if matches!(info.protocol, ETH_P_ERSPAN | ETH_P_ERSPAN2) {
+        // There is no type I over IPv6.
+        let header = segment.get(len..).unwrap_or_default();
+        let Some(more) = gre::erspan::parse(header, &mut info) else {
+            return Some(packet);
+        };
+        len += more;
+    }
     if !packet.pull(at + len) {
         return refuse(cx, packet);
     }

@@ -102,7 +102,7 @@ fn validate(attrs: &Table<'_>) -> Result<(), Error> {
     parms::check_iptun_proto(&table, &[0, IPPROTO_IPV6, IPPROTO_IPIP])
 }
 
-fn parse(data: Option<Attr<'_>>) -> Result<Parms, Error> {
+fn parse(data: Option<Attr<'_>>, _: Option<&Parms>) -> Result<Parms, Error> {
     parms::ip6tnl(&parms::ip6tnl_table(data)?, data.is_some())
 }
 

@@ -77,7 +77,7 @@ fn validate(attrs: &Table<'_>) -> Result<(), Error> {
     parms::check_iptun_proto(&table, &[0, IPPROTO_IPIP, IPPROTO_MPLS])
 }
 
-fn parse(data: Option<Attr<'_>>) -> Result<Parms, Error> {
+fn parse(data: Option<Attr<'_>>, _: Option<&Parms>) -> Result<Parms, Error> {
     let table = parms::iptun_table(data)?;
     let mut found = parms::iptun(&table, data.is_some())?;
     if found.proto == IPPROTO_MPLS {

@@ -94,7 +94,7 @@ fn validate(attrs: &Table<'_>) -> Result<(), Error> {
 }
 
 /// `ipip6_netlink_parms`
-fn parse(data: Option<Attr<'_>>) -> Result<Parms, Error> {
+fn parse(data: Option<Attr<'_>>, _: Option<&Parms>) -> Result<Parms, Error> {
     let table = parms::iptun_table(data)?;
     let found = parms::iptun(&table, data.is_some())?;
     if found.proto == IPPROTO_MPLS {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kinds of IP tunnels share (`net/ipv4/ip_tunnel.c`): ipip, sit, gre and gretap; ip6tnl, ip6gre and ip6gretap over IPv6; and the kinds of tunnels in UDP
-//! datagrams: vxlan and geneve.
+//! What the kinds of IP tunnels share (`net/ipv4/ip_tunnel.c`): ipip, sit, gre, gretap and erspan; ip6tnl, ip6gre,
+//! ip6gretap and ip6erspan over IPv6; and the kinds of tunnels in UDP datagrams: vxlan and geneve.
 //!
 //! | file | contents |
 //! |---|---|
@@ -14,10 +14,9 @@
 //!
 //! A kind is a [`Flavour`]. The underlay is the namespace in which the device was created, even after the device moves.
 //!
-//! The first tunnel of a kind in a namespace brings the fallback devices of its module (`tunl0`; `sit0`; `gre0`, `gretap0`; `ip6tnl0`; `ip6tnl0` and
-//! `ip6gre0`),
-//! which receive what no other tunnel takes, as loading the module does in Linux. A namespace without tunnels has
-//! none. `net.core.fb_tunnels_only_for_init_net` is not served.
+//! The first tunnel of a kind in a namespace brings the fallback devices of its module (`tunl0`; `sit0`; `gre0`, `gretap0`,
+//! `erspan0`; `ip6tnl0`; `ip6tnl0` and `ip6gre0`), which receive what no other tunnel takes, as loading the module does in
+//! Linux. A namespace without tunnels has none. `net.core.fb_tunnels_only_for_init_net` is not served.
 //!
 //! Captures show the packets of devices without a link-layer header with an Ethernet header without addresses.
 //!
@@ -80,8 +79,8 @@ pub struct Flavour {
     pub protocol: u8,
     /// The smallest and the largest MTU in bytes; a maximum of 0 means no limit.
     pub mtu: (u32, u32),
-    /// Returns the parameters that a request gives.
-    pub parse: fn(Option<Attr<'_>>) -> Result<Parms, Error>,
+    /// Returns the parameters that a request gives for a new tunnel, or for one that has these.
+    pub parse: Parse,
     /// Writes `IFLA_INFO_DATA`.
     pub fill: fn(&Parms, &mut Writer),
     /// Returns the length in bytes of the header between the outer and the inner packet.
@@ -99,6 +98,9 @@ pub type Receivers = &'static [(Protocol, Receive, Option<Failed>)];
 
 /// A kind with the name and the parameters of its fallback device.
 pub type Fallback = (&'static Flavour, &'static str, fn() -> Parms);
+
+/// Returns the parameters that `IFLA_INFO_DATA` gives a tunnel that has these, if it is not new.
+pub type Parse = fn(Option<Attr<'_>>, Option<&Parms>) -> Result<Parms, Error>;
 
 /// Sends a packet of a device by its tunnel.
 pub type Send = fn(&IpTunnel, &mut Cx<'_>, &Arc<Device>, &Namespace, &Inner, Packet);
@@ -184,7 +186,7 @@ pub fn create(
     ctl: &mut Ctl<'_>,
     new: NewLink<'_>,
 ) -> Result<Arc<Device>, Error> {
-    let parms = (flavour.parse)(new.data)?;
+    let parms = (flavour.parse)(new.data, None)?;
     check(&parms)?;
     let net = match Arc::ptr_eq(&new.link_ns, ctl.ns) {
         true => new.ns.clone(),
@@ -476,6 +478,14 @@ impl Link for Handle {
         check_mac(mac)
     }
 
+    /// The fallback devices of Ethernet frames have no address until they are given one (`dev_validate_addr`).
+    fn open(&self, _stack: &Stack, _guard: &Guard, device: &Arc<Device>) -> Result<(), Error> {
+        match self.0.flavour.ethernet {
+            true => check_mac(&device.address()),
+            false => Ok(()),
+        }
+    }
+
     fn interface_id(&self) -> InterfaceId {
         if self.0.flavour.ethernet {
             return InterfaceId::Ethernet;
@@ -539,11 +549,20 @@ impl Link for Handle {
     fn features(&self) -> Offer {
         let mut changeable =
             bit::SG | bit::HW_CSUM | bit::FRAGLIST | bit::HIGHDMA | bit::GSO_SOFTWARE;
+        let mut fixed = bit::LLTX;
+        match self.0.flavour.family {
+            Family::Erspan => {
+                changeable &= !bit::GSO_SOFTWARE;
+                fixed = 0;
+            }
+            Family::Ip6Erspan => (changeable, fixed) = (0, 0),
+            _ => {}
+        }
         let numbered = self.with(|parms| parms.oflags & parms::GRE_SEQ != 0);
         if self.0.flavour.family.is_ipv6() && numbered {
             changeable &= !bit::GSO_SOFTWARE;
         }
-        let active = changeable | bit::LLTX;
+        let active = changeable | fixed;
         Offer {
             active,
             changeable,
@@ -644,7 +663,8 @@ fn change(
 ) -> Result<(), Error> {
     let guard = ctl.guard;
     let invalid = || Error::new(errno::EINVAL);
-    let parms = (tunnel.flavour.parse)(data)?;
+    let before = tunnel.parms.load(guard);
+    let parms = (tunnel.flavour.parse)(data, Some(before))?;
     check(&parms)?;
     let net = tunnel.net.upgrade().ok_or(Error::new(errno::ENODEV))?;
     if tunnel.fallback {
@@ -680,12 +700,16 @@ pub(crate) fn update(
     let bound = (parms.link, parms.fwmark) != (old.link, old.fwmark);
     let before = (tunnel.flavour.header_len)(old);
     let after = (tunnel.flavour.header_len)(&parms);
-    let mtu = bind(tunnel.flavour, net, &parms, guard).0;
+    let mut mtu = bind(tunnel.flavour, net, &parms, guard).0;
+    if tunnel.flavour.family == Family::Erspan {
+        // `ip_tunnel_encap_setup` forgets the header behind that of GRE.
+        mtu += parms.erspan.header_len() as u32;
+    }
     let all = tunnels(net).ok_or(Error::new(errno::ENODEV))?;
     all.change(device, tunnel, parms, guard)?;
     if bound {
         device.set_mtu(mtu);
-    } else if before != after {
+    } else if before != after && tunnel.flavour.family != Family::Erspan {
         let mtu = (device.mtu() + before).saturating_sub(after);
         device.set_mtu(mtu.max(MIN_MTU));
     }

@@ -59,10 +59,11 @@ const DF: u16 = 0x4000;
 const ISATAP: u16 = 1;
 
 /// The fallback devices with their kinds.
-static MODULES: [(&str, &Flavour); 6] = [
+static MODULES: [(&str, &Flavour); 7] = [
     ("tunl0", &ipip::FLAVOUR),
     ("gre0", &gre::GRE),
     ("gretap0", &gre::GRE),
+    ("erspan0", &gre::GRE),
     ("sit0", &sit::FLAVOUR),
     ("ip6tnl0", &ip6tnl::FLAVOUR),
     ("ip6gre0", &ip6gre::IP6GRE),

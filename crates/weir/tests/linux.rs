@@ -131,6 +131,13 @@ fn ip6tnl() {
 }
 
 #[test]
+fn erspan() {
+    if has("ethtool", "ethtool") {
+        same_as_linux("erspan");
+    }
+}
+
+#[test]
 fn sit() {
     same_as_linux("sit");
 }

@@ -63,12 +63,17 @@ pub enum Family {
     Ip6Tnl,
     Ip6Gre,
     Ip6Gretap,
+    /// Of ip6erspan only the tunnel in external mode; the others are with those of ip6gretap.
+    Ip6Erspan,
 }
 
 impl Family {
     /// Returns whether the outer packets are IPv6.
     pub fn is_ipv6(self) -> bool {
-        matches!(self, Self::Ip6Tnl | Self::Ip6Gre | Self::Ip6Gretap)
+        matches!(
+            self,
+            Self::Ip6Tnl | Self::Ip6Gre | Self::Ip6Gretap | Self::Ip6Erspan
+        )
     }
 
     /// Returns whether packets have no keys.
@@ -156,11 +161,14 @@ fn place_of(family: Family, parms: &Parms) -> (Family, Id) {
                 local: parms.local,
                 remote: parms.remote,
                 key: match family {
-                    Family::Ip6Gre | Family::Ip6Gretap => Some(parms.ikey),
+                    Family::Ip6Gre | Family::Ip6Gretap | Family::Ip6Erspan => Some(parms.ikey),
                     _ => parms.input_key(),
                 },
             };
-            (family, id)
+            match family {
+                Family::Ip6Erspan => (Family::Ip6Gretap, id),
+                _ => (family, id),
+            }
         }
     }
 }
@@ -202,13 +210,29 @@ impl Tunnels {
             remote: any,
             key: None,
         };
-        let others = [Id::External, ends, Id::Fallback].into_iter();
-        let others = others.map(|id| self.at(sought.family, id, cx.guard));
-        let mut others = others.flat_map(|list| list.iter().rev());
-        others.find_map(|receiver| {
+        let ends = sought.family.is_keyless().then_some(ends);
+        let others = [Some(Id::External), ends, Some(Id::Fallback)];
+        let mut others = others.into_iter().flatten();
+        others.find_map(|id| self.last(cx, sought.family, id))
+    }
+
+    /// Returns the last of the tunnels at a place that is up.
+    fn last<'g>(&'g self, cx: &Cx<'g>, family: Family, id: Id) -> Option<Found<'g>> {
+        let mut list = self.at(family, id, cx.guard).iter().rev();
+        list.find_map(|receiver| {
             let device = cx.device(receiver.key).filter(|device| device.is_up())?;
             Some((device, &receiver.tunnel))
         })
+    }
+
+    /// Finds the tunnel of a family that is in external mode.
+    pub fn external<'g>(&'g self, cx: &Cx<'g>, family: Family) -> Option<Found<'g>> {
+        self.last(cx, family, Id::External)
+    }
+
+    /// Finds the fallback device of a family.
+    pub fn fallback<'g>(&'g self, cx: &Cx<'g>, family: Family) -> Option<Found<'g>> {
+        self.last(cx, family, Id::Fallback)
     }
 
     /// Finds the tunnel for a packet by its ends and key.
@@ -217,7 +241,9 @@ impl Tunnels {
         let any = unspecified(sought.local.is_ipv6());
         let of = |local, remote, key| Id::Ends { local, remote, key };
         let (local, remote, key) = (sought.local, sought.remote, sought.key);
-        let no_keys = sought.family.is_keyless();
+        // ERSPAN of type I has no session.
+        let no_keys =
+            sought.family.is_keyless() || sought.family == Family::Erspan && key.is_none();
         let by_key = (!no_keys).then_some(of(any, any, Some(key.unwrap_or(0))));
         let without = (!no_keys && key.unwrap_or(0) == 0).then_some(of(any, any, None));
         let (by_remote, by_local) = (of(any, remote, key), of(local, any, key));

@@ -17,6 +17,30 @@ pub const GRE_SEQ: u16 = 0x1000;
 /// `GRE_VERSION`
 pub const GRE_VERSION: u16 = 0x0007;
 
+/// The parameters of ERSPAN, which other kinds do not use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Erspan {
+    /// The version of the header: 0 for type I, 1 for type II, 2 for type III.
+    pub version: u8,
+    /// The mirrored port, 20 bits; of version 1.
+    pub index: u32,
+    /// Whether the port has sent (1) or received (0) the frames; of version 2.
+    pub dir: u8,
+    /// The engine that has mirrored the frames, 6 bits; of version 2.
+    pub hwid: u16,
+}
+
+impl Erspan {
+    /// Returns the length in bytes of the header of the version (`erspan_hdr_len`).
+    pub fn header_len(&self) -> usize {
+        match self.version {
+            0 => 0,
+            1 => 8,
+            _ => 12,
+        }
+    }
+}
+
 /// The parameters of a tunnel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parms {
@@ -54,6 +78,8 @@ pub struct Parms {
     pub flowinfo: u32,
     /// How often packets may be encapsulated again (RFC 2473), unless the flags say that no limit is sent.
     pub encap_limit: u8,
+    /// Those of ERSPAN.
+    pub erspan: Erspan,
 }
 
 impl Parms {
@@ -81,6 +107,7 @@ impl Parms {
             flags: 0,
             flowinfo: 0,
             encap_limit: 0,
+            erspan: Erspan::default(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv4, Ipv6};
-use weir_packet::tunnel::{Ends, Tunnel};
+use weir_packet::tunnel::{Ends, OptionKind, Options, Tunnel};
 use weir_packet::{Batch, DropReason, Packet};
 
 use super::inner::{decapsulate_ecn, scrub, set_dscp};
@@ -28,6 +28,8 @@ pub struct Info {
     pub key: u32,
     /// The sequence number, or 0.
     pub seq: u32,
+    /// The version and the metadata of an ERSPAN header (`struct erspan_md2`, or an index).
+    pub erspan: Option<(u8, [u8; 8])>,
 }
 
 impl Info {
@@ -52,6 +54,15 @@ pub fn metadata(outer: &Outer) -> Tunnel {
         dont_fragment: false,
         transmit: false,
     }
+}
+
+/// Returns the options that describe an ERSPAN header (`struct erspan_metadata`).
+fn erspan_options((version, metadata): (u8, [u8; 8])) -> Box<Options> {
+    let version = u32::from(version).to_ne_bytes();
+    Box::new(Options {
+        kind: OptionKind::Erspan,
+        octets: [&version[..], &metadata].concat().into(),
+    })
 }
 
 /// Returns the place at which packets with an outer header are dropped.
@@ -140,8 +151,8 @@ pub fn deliver(
         ETH_P_IPV6 => Ipv6::LEN,
         _ => 0,
     };
-    if outer.dst.is_ipv6() && packet.len() < network + least {
-        // `skb_vlan_inet_prepare`
+    if packet.len() < network + least {
+        // `pskb_inet_may_pull`
         tunnel.errors.rx_length.fetch_add(1, Relaxed);
         return refuse(cx, DropReason::PKT_TOO_SMALL, packet);
     }
@@ -170,6 +181,7 @@ pub fn deliver(
             id: info.key,
             has_id: info.flags & GRE_KEY != 0,
             checksum: info.flags & GRE_CSUM != 0,
+            options: info.erspan.map(erspan_options),
             ..metadata(outer)
         };
         packet.set_tunnel(Some(tunnel.remembered().share(metadata, guard)));

@@ -39,7 +39,7 @@ fn data(kind: &str) -> Option<&'static Family> {
         "macvlan" | "macvtap" => &MACVLAN,
         "ipvlan" | "ipvtap" => &IPVLAN,
         "vrf" => &VRF,
-        "gre" | "gretap" | "ip6gre" | "ip6gretap" | "erspan" => &GRE,
+        "gre" | "gretap" | "erspan" | "ip6gre" | "ip6gretap" | "ip6erspan" => &GRE,
         "ipip" | "sit" | "ip6tnl" => &IPTUN,
         "geneve" => &GENEVE,
         _ => return None,
@@ -90,6 +90,7 @@ family! { GRE in ifla::gre;
     LINK U32, IFLAGS XBe16, OFLAGS XBe16, IKEY Be32, OKEY Be32, LOCAL Ip, REMOTE Ip, TTL U8, TOS U8,
     PMTUDISC U8, ENCAP_LIMIT U8, FLAGS X32, ENCAP_TYPE U16, ENCAP_FLAGS U16, ENCAP_SPORT Be16,
     ENCAP_DPORT Be16, COLLECT_METADATA Flag, IGNORE_DF U8, FWMARK X32,
+    ERSPAN_INDEX U32, ERSPAN_VER U8, ERSPAN_DIR U8, ERSPAN_HWID U16,
 }
 
 family! { IPTUN in ifla::iptun;

@@ -14,6 +14,8 @@ ip link add bond0 type bond mode active-backup miimon 100
 ip link add vx0 type vxlan id 100 remote 192.0.2.1 dstport 4789 dev dummy0
 ip link add mv0 link dummy0 type macvlan mode bridge
 ip link add gre1 type gretap remote 192.0.2.1 local 192.0.2.2 key 7
+ip link add es1 type erspan seq key 7 remote 192.0.2.1 local 192.0.2.2 erspan_ver 2 erspan_dir egress erspan_hwid 5
+ip link add es2 type ip6erspan seq key 7 remote 2001:db8::1 local 2001:db8::2 erspan_ver 1 erspan 123
 ip link add vrf1 type vrf table 10
 ip link set dummy0 up
 ip link set dev dummy0 down

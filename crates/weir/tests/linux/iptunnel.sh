@@ -3,7 +3,7 @@
 # Its output on Linux 6.1 is iptunnel.txt beside it; record makes it.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
-# A kernel without CONFIG_RPS does not show receive queues. Linux loads the module ip_gre with erspan.
+# A kernel without CONFIG_RPS does not show receive queues.
 # It gives a fallback device its MTU too late for IPv6.
 l() { echo "+ ip -d link show $1"; ip -d link show $1 | sed 's/numrxqueues 1 //;s/^[0-9]*: //;s/nopmtudisc addrgenmode eui64/nopmtudisc/'; }
 sysctl -qw net.ipv6.conf.default.disable_ipv6=0
@@ -80,4 +80,4 @@ ip route show dev i1
 c ip link del u0
 c ip link del i1
 c ip netns del n1
-ip -o link | sed 's/[0-9]*: //;s/:.*//' | grep -v -e erspan -e '^lo'
+ip -o link | sed 's/[0-9]*: //;s/:.*//' | grep -v '^lo'

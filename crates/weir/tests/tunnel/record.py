@@ -139,6 +139,43 @@ def ipouters():
     return made
 
 
+def mirrored(frame, session, version=1, seq=1, start=0, more=None, short=None, **more_of_gre):
+    """Returns a frame with an ERSPAN packet; `start` is added to the base of its header, and `more` follows that."""
+    head = struct.pack("!I", version << 28 | session | start)
+    if more is None:
+        more = struct.pack("!I", 0x12345) if version == 1 else struct.pack("!II", 0x1020304, 0x81F8)
+    return gre((head + more + frame)[:short], 0x88BE if version == 1 else 0x22EB, seq=seq, **more_of_gre)
+
+
+def erspanouters():
+    inner = frames()
+    udp, plain6, arp = inner["ip4-udp"], inner["ip6-udp"], inner["eth-arp"]
+    I, III, TEB = 0x88BE, 0x22EB, 0x6558
+    made, seq = [], 0
+    for src in ("192.0.2.2", "192.0.2.3", "192.0.2.4", "2001:db8:1::2", "2001:db8:1::3", "2001:db8:1::4"):
+        for session in (0, 5, 6, 9, 0x3FF):
+            for version in (1, 2):
+                for frame in (udp, plain6, arp, inner["vlan-udp"]):
+                    seq += 1
+                    made.append(mirrored(frame, session, version, seq, src=src))
+        seq += 1
+        made += [gre(udp, I, src=src), gre(udp, III, src=src), gre(udp, TEB, key=5, src=src), gre(udp, TEB, key=9, src=src)]
+        made += [gre(udp, I, key=5, src=src), gre(udp, I, check=0, src=src), gre(arp[:20], I, src=src)]
+        made += [mirrored(udp, 5, version, seq + version, src=src, more=b"") for version in (0, 3, 15)]
+        made += [mirrored(udp, 5, version, seq + 20, src=src, check=check) for version in (1, 2) for check in (0, 1)]
+        made += [mirrored(udp, 5, version, seq + 21, src=src, short=short) for version in (1, 2) for short in (0, 3, 4, 7, 8, 11, 12, 13, 26, 40)]
+        made += [mirrored(udp, 5, 1, seq + 22, start=start, src=src) for start in (0x400, 0x1800, 0xFFF << 16, 0xE000)]
+        for more in (bytes(8), bytes([255] * 8), struct.pack("!II", 1, 0x8018), struct.pack("!II", 1, 0x8008)):
+            made.append(mirrored(udp, 9, 2, seq + 23, more=more, src=src))
+        for number in (seq + 24, seq + 23, seq - 9, seq + 0x80000000):
+            made += [mirrored(udp, 5, version, number, src=src) for version in (1, 2)]
+        for frame in (udp, inner["ip4-udp-ect"], inner["ip4-tcp-ce"], plain6, inner["ip6-tcp-ect"]):
+            for ecn in range(4):
+                made.append(mirrored(frame, 5, 1, seq + 30, src=src, tos=0x10 | ecn))
+        seq += 40
+    return made
+
+
 def labelled(payload, *labels, to="020000000101", last=True):
     """Returns a frame with labels: numbers, or tuples of number, TTL and traffic class."""
     stack = b""
@@ -352,7 +389,7 @@ def main():
     text = open(script).read()
     inlet, kind = re.search(r"^# in: (\w+) (\w+)$", text, re.M).groups()
     outlet = re.search(r"^# out: (\w+)$", text, re.M).group(1)
-    made = {"inner": inners, "outer": outers, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes}[kind]()
+    made = {"inner": inners, "outer": outers, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "erspanouter": erspanouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes}[kind]()
     write(f"{HERE}/{kind}.pcap", made)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["sh", script], check=True)
