@@ -480,6 +480,19 @@ pub trait Bridging {
     /// `stats` (`br_vlan_dump_dev`).
     fn vlans(&self, guard: &Guard, device: &Arc<Device>, stats: bool) -> Vec<Vec<u8>>;
 
+    /// Returns the global options of the bridge's VLANs, as bodies of `RTM_NEWVLAN`; nothing for a port.
+    fn global_vlans(&self, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>>;
+
+    /// Adds, changes or deletes VLANs of a port or of the bridge itself by the attributes of `RTM_NEWVLAN` or
+    /// `RTM_DELVLAN`, which is `ty` (`br_vlan_rtm_process`).
+    fn process_vlans(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        attrs: &mut dyn Iterator<Item = Attr<'_>>,
+        ty: u16,
+    ) -> Result<(), Error>;
+
     /// Returns the attributes of `LINK_XSTATS_TYPE_BRIDGE` of a port or of the bridge itself, in as many parts as
     /// messages are needed (`fill_linkxstats`).
     fn extended_statistics(&self, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>>;

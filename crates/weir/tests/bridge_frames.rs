@@ -213,6 +213,11 @@ fn vlans() {
 }
 
 #[test]
+fn states_of_vlans() {
+    same_as_linux("vlan-states");
+}
+
+#[test]
 fn service_tags() {
     same_as_linux("provider");
 }

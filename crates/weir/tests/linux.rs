@@ -175,6 +175,14 @@ fn bridge_vlan() {
     same_as_linux("bridge-vlan");
 }
 
+/// `bridge vlan set`, `bridge vlan global`, and `bridge monitor vlan`.
+#[test]
+fn bridge_vlan_options() {
+    if has("stdbuf", "coreutils") {
+        same_as_linux("bridge-vlan-options");
+    }
+}
+
 #[test]
 fn bridge_flush() {
     same_as_linux("bridge-flush");

@@ -14,7 +14,7 @@ use super::fdb::key;
 use super::multicast::message::Heard;
 use super::multicast::{Audience, Group as To};
 use super::port::Port;
-use super::vlan::Group;
+use super::vlan::{Group, Vlan};
 use crate::RxHandler;
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
@@ -64,6 +64,8 @@ enum Lane {
     Any,
     /// The frame is in the VLAN.
     In(u16),
+    /// The frame is in the VLAN, which only learns where the frame has arrived.
+    Learning(u16),
     /// The port of arrival is not in the frame's VLAN, or the frame has none.
     Refused,
 }
@@ -72,7 +74,7 @@ impl Lane {
     /// Returns the VLAN id under which addresses are learned and found.
     fn vid(self) -> u16 {
         match self {
-            Self::In(vid) => vid,
+            Self::In(vid) | Self::Learning(vid) => vid,
             Self::Any | Self::Refused => 0,
         }
     }
@@ -81,8 +83,8 @@ impl Lane {
     fn may_leave(self, group: &Group) -> bool {
         match self {
             Self::Any => true,
-            Self::In(vid) => group.usable(vid).is_some(),
-            Self::Refused => false,
+            Self::In(vid) => group.usable(vid).is_some_and(Vlan::forwards),
+            Self::Learning(_) | Self::Refused => false,
         }
     }
 }
@@ -178,19 +180,21 @@ impl Entrance {
         let (src, fate) = (eth.src(), self.fate(eth.dst()));
         if fate == Fate::Local {
             let tag = packet.vlan().filter(|tag| tag.proto == protocol);
-            let vid = tag.map_or(0, |tag| tag.vid());
-            return match (vid, group.pvid) {
-                (0, 0) => Lane::Refused,
-                (0, pvid) => Lane::In(pvid),
-                (vid, _) if group.usable(vid).is_some() => Lane::In(vid),
-                _ => Lane::Refused,
+            let vid = match tag.map_or(0, |tag| tag.vid()) {
+                0 => group.pvid,
+                vid => vid,
+            };
+            return match group.usable(vid).is_some_and(Vlan::learns) {
+                true => Lane::In(vid),
+                false => Lane::Refused,
             };
         }
         // What is dropped for another reason is not counted.
         if fate == Fate::Drop || src[0] & 1 != 0 || src == [0; 6] || !self.port.listens() {
             return Lane::Any;
         }
-        self.bridge.admit(group, protocol, packet)
+        self.bridge
+            .admit(group, (protocol, self.port.forwards()), packet)
     }
 
     /// Takes one frame (`br_handle_frame`, `br_handle_frame_finish`).
@@ -261,7 +265,7 @@ impl Entrance {
                 None => return refuse(cx, DropReason::NOT_SPECIFIED, packet),
             }
         }
-        if !port.forwards() {
+        if !port.forwards() || matches!(lane, Lane::Learning(_)) {
             return refuse(cx, DropReason::BRIDGE_INGRESS_STP_STATE, packet);
         }
         let proxied = bridge.proxy(cx, own, (Some(port), lane.vid()), &packet);
@@ -340,8 +344,9 @@ fn send(cx: &mut Cx<'_>, to: &Arc<Port>, packet: Packet, out: &mut Out) {
 }
 
 impl Bridge {
-    /// Finds the VLAN of a frame, and tags the frame with it (`__allowed_ingress`).
-    fn admit(&self, group: &Group, protocol: u16, packet: &mut Packet) -> Lane {
+    /// Finds the VLAN of a frame, and tags the frame with it (`__allowed_ingress`). The state of the VLAN counts only
+    /// if that of the port is forwarding.
+    fn admit(&self, group: &Group, (protocol, forwards): (u16, bool), packet: &mut Packet) -> Lane {
         if packet.vlan().is_none() && packet.protocol == protocol && edit::untag(packet).is_none() {
             return Lane::Refused;
         }
@@ -368,10 +373,16 @@ impl Bridge {
         let Some(vlan) = group.usable(vid) else {
             return Lane::Refused;
         };
+        if forwards && !vlan.learns() {
+            return Lane::Refused;
+        }
         if self.settings.counts_vlans.load(Relaxed) {
             vlan.counters.received(payload_len(packet));
         }
-        Lane::In(vid)
+        match vlan.forwards() || !forwards {
+            true => Lane::In(vid),
+            false => Lane::Learning(vid),
+        }
     }
 
     /// Counts a frame that leaves by a port or by the bridge itself, and takes its tag off if the VLAN is untagged
@@ -538,7 +549,14 @@ impl Bridge {
             let dst = eth.dst();
             let lane = match filters {
                 None => Lane::Any,
-                Some(protocol) => self.admit(self.own_vlans.load(cx.guard), protocol, &mut packet),
+                Some(protocol) => {
+                    let group = self.own_vlans.load(cx.guard);
+                    match self.admit(group, (protocol, true), &mut packet) {
+                        // The bridge itself sends in a VLAN that learns.
+                        Lane::Learning(vid) => Lane::In(vid),
+                        lane => lane,
+                    }
+                }
             };
             if lane == Lane::Refused {
                 cx.drop(device, Place::Transmit, DropReason::NOT_SPECIFIED, packet);

@@ -242,7 +242,7 @@ impl Bridge {
     }
 
     /// Notifies the listeners of a port, or of the bridge itself, as they are.
-    fn announce_anyhow(&self, at: (&Stack, &Guard), device: &Device, port: Option<&Port>) {
+    pub fn announce_anyhow(&self, at: (&Stack, &Guard), device: &Device, port: Option<&Port>) {
         match port {
             Some(port) => self.announce(at.0, at.1, port, rtm::NEWLINK),
             None => self.announce_link(at, device, None, rtm::NEWLINK),
@@ -678,6 +678,20 @@ impl Bridging for Handle {
 
     fn vlans(&self, guard: &Guard, device: &Arc<Device>, stats: bool) -> Vec<Vec<u8>> {
         self.0.vlan_messages(guard, device, stats)
+    }
+
+    fn global_vlans(&self, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>> {
+        self.0.global_messages(guard, device)
+    }
+
+    fn process_vlans(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        attrs: &mut dyn Iterator<Item = Attr<'_>>,
+        ty: u16,
+    ) -> Result<(), Error> {
+        self.0.process_vlans(ctl, device, attrs, ty)
     }
 
     fn extended_statistics(&self, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>> {

@@ -8,10 +8,12 @@
 //! | file | contents |
 //! |---|---|
 //! | `vlan/request` | `IFLA_BRIDGE_VLAN_INFO`: single VLANs and ranges |
+//! | `vlan/options` | `RTM_NEWVLAN`: the state of a VLAN, and the options of its groups |
 //! | `vlan/wire` | replies and notifications |
 //!
-//! Not implemented: options of a VLAN (`bridge vlan set`, `bridge vlan global`), tunnel ids, `mst_enable`.
+//! Not implemented: tunnel ids, `mst_enable`, and what [`options`] lists.
 
+mod options;
 mod request;
 mod wire;
 
@@ -27,8 +29,9 @@ use weir_netlink::ifla::bridge::{
 use weir_netlink::{Error, errno, rtm};
 use weir_sync::rcu::Guard;
 
+use self::options::Global;
 use super::Bridge;
-use super::port::Port;
+use super::port::{Port, state};
 use crate::stack::Stack;
 
 /// The flags of the VLAN that a new port gets (`default_pvid`).
@@ -75,12 +78,35 @@ pub struct Vlan {
     pub vid: u16,
     /// Frames leave untagged (`BRIDGE_VLAN_INFO_UNTAGGED`).
     pub untagged: bool,
+    /// Its state (`BR_STATE_*`).
+    pub state: u8,
     /// Its packets and bytes.
     pub counters: Arc<Counters>,
+    /// In the group of the bridge, the options of its groups, if any has been changed.
+    global: Option<Arc<Global>>,
     /// Frames use it (`br_vlan_should_use`): it is a port's, or the bridge itself is a member.
     usable: bool,
     /// In the group of the bridge, the number of ports that have it, and one for the bridge itself.
     users: u32,
+}
+
+impl Vlan {
+    /// Returns whether the sources of its frames are learned (`br_vlan_state_allowed`).
+    #[inline]
+    pub fn learns(&self) -> bool {
+        matches!(self.state, state::LEARNING | state::FORWARDING)
+    }
+
+    /// Returns whether its frames are forwarded.
+    #[inline]
+    pub fn forwards(&self) -> bool {
+        self.state == state::FORWARDING
+    }
+
+    /// Returns the options of its groups.
+    fn global(&self) -> Global {
+        self.global.as_deref().copied().unwrap_or_default()
+    }
 }
 
 /// The VLANs of the bridge or of a port (`struct net_bridge_vlan_group`).
@@ -102,6 +128,11 @@ impl Group {
     pub fn usable(&self, vid: u16) -> Option<&Vlan> {
         let vlan = self.list.get(self.place(vid).ok()?)?;
         Some(vlan).filter(|vlan| vlan.usable)
+    }
+
+    /// Returns a VLAN, whether or not frames use it.
+    fn any(&self, vid: u16) -> Option<&Vlan> {
+        self.list.get(self.place(vid).ok()?)
     }
 
     /// Returns the VLANs that frames use, by id.
@@ -127,6 +158,8 @@ impl Group {
                 let vlan = Vlan {
                     vid,
                     untagged: false,
+                    state: state::FORWARDING,
+                    global: None,
                     counters: Arc::default(),
                     usable,
                     users: u32::from(usable),

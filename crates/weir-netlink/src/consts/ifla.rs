@@ -817,6 +817,7 @@ pub mod bridge {
 pub mod vlandb {
     pub const ENTRY: u16 = 1;
     pub const GLOBAL_OPTIONS: u16 = 2;
+    pub const MAX: u16 = 2;
 
     // Of a request for all (`BRIDGE_VLANDB_DUMP_*`).
     pub const DUMP_FLAGS: u16 = 1;
@@ -838,6 +839,28 @@ pub mod vlandb {
     pub const STATS_TX_BYTES: u16 = 3;
     pub const STATS_TX_PACKETS: u16 = 4;
     pub const STATS_PAD: u16 = 5;
+
+    /// Nested in `GLOBAL_OPTIONS` (`BRIDGE_VLANDB_GOPTS_*`).
+    pub mod gopts {
+        pub const ID: u16 = 1;
+        pub const RANGE: u16 = 2;
+        pub const MCAST_SNOOPING: u16 = 3;
+        pub const MCAST_IGMP_VERSION: u16 = 4;
+        pub const MCAST_MLD_VERSION: u16 = 5;
+        pub const MCAST_LAST_MEMBER_CNT: u16 = 6;
+        pub const MCAST_STARTUP_QUERY_CNT: u16 = 7;
+        pub const MCAST_LAST_MEMBER_INTVL: u16 = 8;
+        pub const PAD: u16 = 9;
+        pub const MCAST_MEMBERSHIP_INTVL: u16 = 10;
+        pub const MCAST_QUERIER_INTVL: u16 = 11;
+        pub const MCAST_QUERY_INTVL: u16 = 12;
+        pub const MCAST_QUERY_RESPONSE_INTVL: u16 = 13;
+        pub const MCAST_STARTUP_QUERY_INTVL: u16 = 14;
+        pub const MCAST_QUERIER: u16 = 15;
+        pub const MCAST_ROUTER_PORTS: u16 = 16;
+        pub const MCAST_QUERIER_STATE: u16 = 17;
+        pub const MSTI: u16 = 18;
+    }
 }
 
 /// Nested in `LINK_XSTATS_TYPE_BRIDGE` (`BRIDGE_XSTATS_*`).

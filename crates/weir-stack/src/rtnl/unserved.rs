@@ -39,9 +39,9 @@ const SENTENCES: &[(u16, u16, &str)] = &[
         "Statistics are served in dumps (RTM_GETSTATS with NLM_F_DUMP) and are part of links",
     ),
     (
-        rtm::NEWVLAN,
         rtm::GETVLAN,
-        "Options of VLANs are not served",
+        rtm::GETVLAN,
+        "VLANs of bridges are served in dumps (RTM_GETVLAN with NLM_F_DUMP)",
     ),
     (
         rtm::NEWTUNNEL,

@@ -4,9 +4,11 @@
 
 use crate::world::{World, device_mac, host_mac, ip};
 use weir_netlink::ifla::bridge::{
-    VLAN_INFO_PVID, VLAN_INFO_RANGE_BEGIN, VLAN_INFO_RANGE_END, VLAN_INFO_UNTAGGED,
+    VLAN_INFO_ONLY_OPTS, VLAN_INFO_PVID, VLAN_INFO_RANGE_BEGIN, VLAN_INFO_RANGE_END,
+    VLAN_INFO_UNTAGGED,
 };
-use weir_netlink::{BridgeVlanInfo, IfInfoMsg, Writer, af, errno, ifla, nlm, rtm};
+use weir_netlink::ifla::vlandb;
+use weir_netlink::{BrVlanMsg, BridgeVlanInfo, IfInfoMsg, Writer, af, errno, ifla, nlm, rtm};
 use weir_packet::DropReason;
 use weir_stack::drops::Place;
 
@@ -310,6 +312,86 @@ fn a_range_is_added_and_deleted_at_once() {
         let done = vlan(&mut world, rtm::SETLINK, "d1", range, flags);
         assert_eq!(done, errno::EINVAL, "{range:?}");
     }
+}
+
+/// Sends RTM_NEWVLAN or RTM_DELVLAN with an entry of one VLAN or a range. Returns the errno.
+fn entry(
+    world: &mut World,
+    ty: u16,
+    name: &str,
+    (vid, last): (u16, u16),
+    flags: u16,
+    fill: impl FnOnce(&mut Writer),
+) -> i32 {
+    let ifindex = world.device(name).ifindex();
+    world.request(ty, 0, |out| {
+        out.fixed(&BrVlanMsg {
+            family: af::BRIDGE,
+            ifindex,
+            ..BrVlanMsg::default()
+        });
+        let nest = out.nest(vlandb::ENTRY);
+        out.put_fixed(vlandb::ENTRY_INFO, &BridgeVlanInfo { flags, vid });
+        if last != vid {
+            out.put_u16(vlandb::ENTRY_RANGE, last);
+        }
+        fill(out);
+        out.end(nest);
+    })
+}
+
+/// RTM_NEWVLAN adds VLANs, sets states, and refuses what is not served; RTM_DELVLAN deletes.
+#[test]
+fn entries_add_and_delete_vlans_and_set_states() {
+    let mut world = bridged(|_| {});
+    let (new, del) = (rtm::NEWVLAN, rtm::DELVLAN);
+    for name in ["d1", "d2"] {
+        assert_eq!(entry(&mut world, new, name, (10, 19), 0, |_| {}), 0);
+    }
+    let flood = (BROADCAST, host_mac(1));
+    let blocked = |out: &mut Writer| out.put_u8(vlandb::ENTRY_STATE, 4);
+    let only = VLAN_INFO_ONLY_OPTS;
+    assert_eq!(through(&mut world, "d1", flood, &[(Q, 12)]).len(), 1);
+    assert_eq!(entry(&mut world, new, "d2", (12, 13), only, blocked), 0);
+    assert!(through(&mut world, "d1", flood, &[(Q, 12)]).is_empty());
+    assert_eq!(through(&mut world, "d1", flood, &[(Q, 14)]).len(), 1);
+    // A VLAN that learns drops what it receives, and finds the source later.
+    let learning = |out: &mut Writer| out.put_u8(vlandb::ENTRY_STATE, 2);
+    assert_eq!(entry(&mut world, new, "d1", (15, 15), only, learning), 0);
+    let place = Place::Receive;
+    let reason = DropReason::BRIDGE_INGRESS_STP_STATE;
+    let before = world.dropped("d1", place, reason);
+    assert!(through(&mut world, "d1", (BROADCAST, host_mac(9)), &[(Q, 15)]).is_empty());
+    assert_eq!(world.dropped("d1", place, reason), before + 1);
+    let forwarding = |out: &mut Writer| out.put_u8(vlandb::ENTRY_STATE, 3);
+    assert_eq!(entry(&mut world, new, "d1", (15, 15), only, forwarding), 0);
+    assert_eq!(entry(&mut world, new, "d3", (15, 15), 0, |_| {}), 0);
+    let left = through(&mut world, "d2", (host_mac(9), host_mac(2)), &[(Q, 15)]);
+    assert_eq!(left, [tagged("d1", 15)]);
+    assert_eq!(entry(&mut world, del, "d2", (10, 16), 0, |_| {}), 0);
+    assert!(through(&mut world, "d1", flood, &[(Q, 14)]).is_empty());
+    assert_eq!(through(&mut world, "d1", flood, &[(Q, 17)]).len(), 1);
+    let router = |out: &mut Writer| out.put_u8(vlandb::ENTRY_MCAST_ROUTER, 2);
+    let wrong = |out: &mut Writer| out.put_u8(vlandb::ENTRY_STATE, 5);
+    let range = VLAN_INFO_RANGE_BEGIN;
+    let nothing = |_: &mut Writer| {};
+    let done = entry(&mut world, new, "d1", (17, 17), only, router);
+    assert_eq!(done, errno::EOPNOTSUPP);
+    let done = entry(&mut world, new, "d1", (17, 17), only, wrong);
+    assert_eq!(done, errno::EINVAL);
+    for (vids, flags, wanted) in [
+        ((0, 0), only, errno::EINVAL),
+        ((4095, 4095), only, errno::EINVAL),
+        ((17, 4095), only, errno::EINVAL),
+        ((18, 17), only, errno::EINVAL),
+        ((17, 18), only | VLAN_INFO_PVID, errno::EINVAL),
+        ((17, 17), range, errno::EINVAL),
+        ((99, 99), only, errno::ENOENT),
+    ] {
+        let done = entry(&mut world, new, "d1", vids, flags, nothing);
+        assert_eq!(done, wanted, "{vids:?} {flags}");
+    }
+    assert_eq!(through(&mut world, "d1", flood, &[(Q, 17)]).len(), 1);
 }
 
 /// Returns (vid, received bytes and packets, sent bytes and packets) of a port's VLANs.

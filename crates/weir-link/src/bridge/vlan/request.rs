@@ -105,7 +105,7 @@ impl Change<'_> {
     /// Processes one attribute (`br_process_vlan_info`). Returns whether anything changed.
     fn process(
         &mut self,
-        mut port: Option<(&Port, &mut Group)>,
+        port: Option<(&Port, &mut Group)>,
         info: BridgeVlanInfo,
         begin: &mut Option<BridgeVlanInfo>,
         delete: bool,
@@ -125,10 +125,21 @@ impl Change<'_> {
                 (first.vid, first.flags)
             }
         };
+        self.process_range(port, (first, info.vid), flags, delete)
+    }
+
+    /// Adds or deletes the VLANs of a range. Returns whether anything changed.
+    pub(super) fn process_range(
+        &mut self,
+        mut port: Option<(&Port, &mut Group)>,
+        (first, last): (u16, u16),
+        flags: u16,
+        delete: bool,
+    ) -> Result<bool, Error> {
         let ty = if delete { rtm::DELVLAN } else { rtm::NEWVLAN };
         let (mut any, mut start) = (false, 0);
         let mut result = Ok(());
-        for vid in first..=info.vid {
+        for vid in first..=last {
             let part = port.as_mut().map(|(port, group)| (*port, &mut **group));
             match self.apply(part, vid, flags, delete) {
                 Ok(true) => {
@@ -150,7 +161,7 @@ impl Change<'_> {
         }
         if start != 0 {
             // A single VLAN is announced without a range.
-            let last = if first == info.vid { 0 } else { info.vid };
+            let last = if first == last { 0 } else { last };
             self.tell(&port, (start, last), ty);
         }
         result.map(|()| any)

@@ -10,9 +10,11 @@ use weir_netlink::ifla::{self, bridge_xstats, vlandb};
 use weir_netlink::{BrVlanMsg, BridgeVlanInfo, Writer, af, rtm};
 use weir_sync::rcu::Guard;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::{Group, Vlan};
 use crate::bridge::Bridge;
-use crate::bridge::port::{Port, state};
+use crate::bridge::port::Port;
 use crate::device::Device;
 use crate::stack::Stack;
 
@@ -86,7 +88,7 @@ fn fill_entry(
         out.put_u16(vlandb::ENTRY_RANGE, last);
     }
     if let Some(vlan) = vlan {
-        out.put_u8(vlandb::ENTRY_STATE, state::FORWARDING);
+        out.put_u8(vlandb::ENTRY_STATE, vlan.state);
         // Routers are learned (`MDB_RTR_TYPE_TEMP_QUERY`).
         out.put_u8(vlandb::ENTRY_MCAST_ROUTER, 1);
         if stats {
@@ -106,7 +108,7 @@ fn fill_entry(
     out.end(nest);
 }
 
-fn message(device: &Device) -> BrVlanMsg {
+pub(super) fn message(device: &Device) -> BrVlanMsg {
     BrVlanMsg {
         family: af::BRIDGE,
         ifindex: device.ifindex(),
@@ -153,7 +155,7 @@ impl Bridge {
         let joins = |one: &Vlan, next: &Vlan| {
             !stats
                 && ![one.vid, next.vid].contains(&group.pvid)
-                && one.untagged == next.untagged
+                && group.join(one, next)
                 && one.users.min(1) == next.users.min(1)
         };
         let runs = runs(group, joins);
@@ -170,6 +172,32 @@ impl Bridge {
             return vec![body(&[])];
         }
         runs.chunks(CHUNK).map(body).collect()
+    }
+
+    /// Returns the options of the groups of the bridge's VLANs, as bodies of `RTM_NEWVLAN`; nothing for a port.
+    pub fn global_messages(&self, guard: &Guard, device: &Device) -> Vec<Vec<u8>> {
+        if crate::bridge::bridge_in(device).is_none() {
+            return Vec::new();
+        }
+        let group = self.own_vlans.load(guard);
+        let snoops = self.snooping.on.load(Relaxed);
+        let joins =
+            |one: &Vlan, next: &Vlan| one.vid + 1 == next.vid && one.global() == next.global();
+        let runs: Vec<&[Vlan]> = group.list.chunk_by(joins).collect();
+        let body = |part: &[&[Vlan]]| {
+            let mut out = Writer::new();
+            out.fixed(&message(device));
+            for run in part {
+                if let (Some(first), Some(last)) = (run.first(), run.last()) {
+                    first.global().fill((first.vid, last.vid), snoops, &mut out);
+                }
+            }
+            out.into_vec()
+        };
+        if runs.is_empty() {
+            return vec![body(&[])];
+        }
+        runs.chunks(CHUNK / 4).map(body).collect()
     }
 
     /// Returns the extended statistics of a port or of the bridge: the attributes of

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `bridge vlan set` and `bridge vlan global`: `RTM_NEWVLAN` and `RTM_DELVLAN` (`br_vlan_rtm_process`,
+//! `br_vlan_options.c`).
+//!
+//! An entry of a request adds or deletes VLANs, unless it has only options, and sets the state of each. Frames of a
+//! VLAN are forwarded by a port whose VLAN is in the state forwarding; in the state learning their sources are
+//! learned. The spanning tree protocol of the bridge sets the state of ports and none of VLANs, so a state is refused
+//! while it runs.
+//!
+//! Global options are those of the groups of a VLAN. They are kept and shown; they take effect only with
+//! `mcast_vlan_snooping`, which is refused. Not implemented: `mcast_router` and tunnel ids of a VLAN, instances of
+//! multiple spanning trees.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_netlink::ifla::bridge::{
+    VLAN_INFO_ONLY_OPTS, VLAN_INFO_PVID, VLAN_INFO_RANGE_BEGIN, VLAN_INFO_RANGE_END,
+};
+use weir_netlink::ifla::vlandb::{self, gopts};
+use weir_netlink::{
+    Attr, BridgeVlanInfo, Error, Fixed, Policy, Rule, Strictness, Table, Writer, errno, policy, rtm,
+};
+
+use super::{Change, Group, Vlan};
+use crate::bridge::port::{Port, state};
+use crate::bridge::{Bridge, refuse};
+use crate::device::Device;
+use crate::request::Ctl;
+
+/// `br_vlan_db_policy`
+static ENTRY: Policy = policy! { max vlandb::ENTRY_MCAST_ROUTER;
+    vlandb::ENTRY_INFO => Rule::exact(4),
+    vlandb::ENTRY_RANGE => Rule::u16(),
+    vlandb::ENTRY_STATE => Rule::u8(),
+    vlandb::ENTRY_TUNNEL_INFO => Rule::nested_any(),
+    vlandb::ENTRY_MCAST_ROUTER => Rule::u8(),
+};
+
+/// `br_vlan_db_gpol`
+static GLOBAL: Policy = policy! { max gopts::MSTI;
+    gopts::ID => Rule::u16(),
+    gopts::RANGE => Rule::u16(),
+    gopts::MCAST_SNOOPING => Rule::u8(),
+    gopts::MCAST_IGMP_VERSION => Rule::u8(),
+    gopts::MCAST_MLD_VERSION => Rule::u8(),
+    gopts::MCAST_LAST_MEMBER_CNT => Rule::u32(),
+    gopts::MCAST_STARTUP_QUERY_CNT => Rule::u32(),
+    gopts::MCAST_LAST_MEMBER_INTVL => Rule::u64(),
+    gopts::MCAST_MEMBERSHIP_INTVL => Rule::u64(),
+    gopts::MCAST_QUERIER_INTVL => Rule::u64(),
+    gopts::MCAST_QUERY_INTVL => Rule::u64(),
+    gopts::MCAST_QUERY_RESPONSE_INTVL => Rule::u64(),
+    gopts::MCAST_STARTUP_QUERY_INTVL => Rule::u64(),
+    gopts::MCAST_QUERIER => Rule::u8(),
+    gopts::MSTI => Rule::u16().range(0, 4095),
+};
+
+/// The intervals, in the order in which they are written.
+const INTERVALS: [u16; 6] = [
+    gopts::MCAST_LAST_MEMBER_INTVL,
+    gopts::MCAST_MEMBERSHIP_INTVL,
+    gopts::MCAST_QUERIER_INTVL,
+    gopts::MCAST_QUERY_INTVL,
+    gopts::MCAST_QUERY_RESPONSE_INTVL,
+    gopts::MCAST_STARTUP_QUERY_INTVL,
+];
+/// The smallest interval between queries in hundredths of a second (`BR_MULTICAST_QUERY_INTVL_MIN`).
+const LEAST: u64 = 100;
+
+/// The options of the groups of a VLAN (`struct net_bridge_mcast`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Global {
+    snooping: bool,
+    querier: bool,
+    igmp_version: u8,
+    mld_version: u8,
+    last_member_count: u32,
+    startup_query_count: u32,
+    /// In hundredths of a second, in the order of [`INTERVALS`].
+    intervals: [u64; 6],
+}
+
+impl Default for Global {
+    /// `br_multicast_ctx_init`
+    fn default() -> Self {
+        Self {
+            snooping: true,
+            querier: false,
+            igmp_version: 2,
+            mld_version: 1,
+            last_member_count: 2,
+            startup_query_count: 2,
+            intervals: [100, 26000, 25500, 12500, 1000, 3125],
+        }
+    }
+}
+
+fn invalid(message: &'static str) -> Error {
+    Error::msg(errno::EINVAL, message)
+}
+
+fn absent(message: &'static str) -> Error {
+    Error::msg(errno::ENOENT, message)
+}
+
+/// `br_vlan_valid_id`
+fn check_vid(vid: u16) -> Result<(), Error> {
+    match (1..4095).contains(&vid) {
+        true => Ok(()),
+        false => Err(invalid("bridge: Vlan id is invalid")),
+    }
+}
+
+impl Global {
+    /// Sets what a request gives (`br_vlan_process_global_one_opts`). Returns whether listeners hear of it.
+    fn set(&mut self, table: &Table<'_>) -> Result<bool, Error> {
+        let version = |ty, least: u8| match table.u8(ty)? {
+            Some(version) if !(least..=least + 1).contains(&version) => {
+                Err(Error::new(errno::EINVAL))
+            }
+            version => Ok(version),
+        };
+        let mut told = false;
+        if let Some(on) = table.u8(gopts::MCAST_SNOOPING)? {
+            told = std::mem::replace(&mut self.snooping, on != 0) != (on != 0);
+        }
+        if let Some(version) = version(gopts::MCAST_IGMP_VERSION, 2)? {
+            (self.igmp_version, told) = (version, true);
+        }
+        if let Some(count) = table.u32(gopts::MCAST_LAST_MEMBER_CNT)? {
+            (self.last_member_count, told) = (count, true);
+        }
+        if let Some(count) = table.u32(gopts::MCAST_STARTUP_QUERY_CNT)? {
+            (self.startup_query_count, told) = (count, true);
+        }
+        for (interval, ty) in self.intervals.iter_mut().zip(INTERVALS) {
+            let Some(value) = table.u64(ty)? else {
+                continue;
+            };
+            let queries = [gopts::MCAST_QUERY_INTVL, gopts::MCAST_STARTUP_QUERY_INTVL];
+            let least = if queries.contains(&ty) { LEAST } else { 0 };
+            (*interval, told) = (value.max(least), true);
+        }
+        if let Some(on) = table.u8(gopts::MCAST_QUERIER)? {
+            (self.querier, told) = (on != 0, true);
+        }
+        if let Some(version) = version(gopts::MCAST_MLD_VERSION, 1)? {
+            (self.mld_version, told) = (version, true);
+        }
+        Ok(told)
+    }
+
+    /// Writes `BRIDGE_VLANDB_GLOBAL_OPTIONS` (`br_vlan_global_opts_fill`). `snoops` says whether the bridge does.
+    pub(super) fn fill(&self, (first, last): (u16, u16), snoops: bool, out: &mut Writer) {
+        let nest = out.nest(vlandb::GLOBAL_OPTIONS);
+        out.put_u16(gopts::ID, first);
+        if first < last {
+            out.put_u16(gopts::RANGE, last);
+        }
+        out.put_u8(gopts::MCAST_SNOOPING, u8::from(self.snooping));
+        out.put_u8(gopts::MCAST_IGMP_VERSION, self.igmp_version);
+        out.put_u32(gopts::MCAST_LAST_MEMBER_CNT, self.last_member_count);
+        out.put_u32(gopts::MCAST_STARTUP_QUERY_CNT, self.startup_query_count);
+        out.put_u8(gopts::MCAST_QUERIER, u8::from(self.querier));
+        if self.querier && snoops {
+            // It has sent no query, and has no address yet.
+            let nest = out.nest(gopts::MCAST_QUERIER_STATE);
+            out.put(1, &[0; 4]);
+            out.put(5, &[0; 16]);
+            out.end(nest);
+        }
+        for (ty, value) in INTERVALS.into_iter().zip(self.intervals) {
+            out.put_u64_pad(ty, value, gopts::PAD);
+        }
+        out.put_u8(gopts::MCAST_MLD_VERSION, self.mld_version);
+        out.put_u16(gopts::MSTI, 0);
+        out.end(nest);
+    }
+}
+
+/// Collects consecutive VLANs that changed, and has their listeners told.
+struct Runs<F: FnMut(u16, u16)> {
+    run: Option<(u16, u16)>,
+    tell: F,
+}
+
+impl<F: FnMut(u16, u16)> Runs<F> {
+    fn end(&mut self) {
+        if let Some((first, last)) = self.run.take() {
+            (self.tell)(first, last);
+        }
+    }
+
+    /// Adds a VLAN, which is in a run with the one before it if `joins`.
+    fn add(&mut self, vid: u16, joins: bool) {
+        match &mut self.run {
+            Some((_, last)) if joins => *last = vid,
+            _ => {
+                self.end();
+                self.run = Some((vid, vid));
+            }
+        }
+    }
+}
+
+impl Change<'_> {
+    /// Sets options of a range of VLANs (`br_vlan_process_options`).
+    fn set_options(
+        &mut self,
+        port: Option<(&Port, &mut Group)>,
+        (first, last): (u16, u16),
+        table: &Table<'_>,
+    ) -> Result<(), Error> {
+        let bridge = self.bridge;
+        let at = self.at;
+        let (port, group) = match port {
+            Some((port, group)) => (Some(port), group),
+            None => (None, &mut self.own),
+        };
+        if group.usable(first).is_none() {
+            return Err(absent(
+                "bridge: Vlan range start doesn't exist, can't process options",
+            ));
+        }
+        if group.usable(last).is_none() {
+            return Err(absent(
+                "bridge: Vlan range end doesn't exist, can't process options",
+            ));
+        }
+        let wanted = table.u8(vlandb::ENTRY_STATE)?;
+        let mut changed = Vec::new();
+        let mut done = Ok(());
+        for vid in first..=last {
+            if group.usable(vid).is_none() {
+                done = Err(absent(
+                    "bridge: Vlan in range doesn't exist, can't process options",
+                ));
+                break;
+            }
+            let Some(wanted) = wanted else { continue };
+            done = bridge.check_vlan_state(wanted);
+            if done.is_err() {
+                break;
+            }
+            if let Some(vlan) = group.find(vid)
+                && vlan.state != wanted
+            {
+                vlan.state = wanted;
+                changed.push(vid);
+            }
+        }
+        let group: &Group = group;
+        let mut runs = Runs {
+            run: None,
+            tell: |first, last| {
+                bridge.tell_vlans(at, port, group, (first, last), rtm::NEWVLAN);
+            },
+        };
+        let mut before: Option<u16> = None;
+        for vid in changed {
+            let joins = before.is_some_and(|before| {
+                let pair = group.usable(before).zip(group.usable(vid));
+                before + 1 == vid
+                    && group.pvid != vid
+                    && pair.is_some_and(|(one, next)| group.join(one, next))
+            });
+            runs.add(vid, joins);
+            before = Some(vid);
+        }
+        runs.end();
+        done
+    }
+}
+
+impl Group {
+    /// Returns whether two consecutive VLANs are shown as one range (`br_vlan_can_enter_range`).
+    pub(super) fn join(&self, one: &Vlan, next: &Vlan) -> bool {
+        (self.pvid == one.vid) == (self.pvid == next.vid)
+            && one.untagged == next.untagged
+            && one.state == next.state
+    }
+}
+
+impl Bridge {
+    /// Checks a state that a request gives a VLAN (`br_vlan_modify_state`).
+    fn check_vlan_state(&self, wanted: u8) -> Result<(), Error> {
+        if wanted > state::BLOCKING {
+            return Err(invalid("bridge: Invalid vlan state"));
+        }
+        if self.settings.has_stp.load(Relaxed) {
+            return Err(Error::msg(
+                errno::EBUSY,
+                "bridge: Can't modify vlan state when using kernel STP",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Serves the attributes of `RTM_NEWVLAN` or `RTM_DELVLAN` for a port or the bridge itself
+    /// (`br_vlan_rtm_process`).
+    ///
+    /// # Errors
+    /// Those of Linux with its texts; EOPNOTSUPP for options that are not served.
+    pub fn process_vlans(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        attrs: &mut dyn Iterator<Item = Attr<'_>>,
+        ty: u16,
+    ) -> Result<(), Error> {
+        let mut any = false;
+        for attr in attrs {
+            match attr.ty {
+                vlandb::ENTRY => self.process_entry(ctl, device, &attr, ty)?,
+                vlandb::GLOBAL_OPTIONS => self.process_global(ctl, device, &attr, ty)?,
+                _ => continue,
+            }
+            any = true;
+        }
+        match any {
+            true => Ok(()),
+            false => Err(invalid("bridge: No vlans found to process")),
+        }
+    }
+
+    /// `br_vlan_rtm_process_one`
+    fn process_entry(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        attr: &Attr<'_>,
+        ty: u16,
+    ) -> Result<(), Error> {
+        let at = (ctl.stack, ctl.guard);
+        let table = attr.parse(&ENTRY, Strictness::Strict)?;
+        let info = table.get(vlandb::ENTRY_INFO);
+        let info = info.and_then(|info| BridgeVlanInfo::from_bytes(info.payload));
+        let info = info.ok_or(invalid("bridge: Missing vlan entry info"))?;
+        if info.flags & (VLAN_INFO_RANGE_BEGIN | VLAN_INFO_RANGE_END) != 0 {
+            return Err(invalid(
+                "bridge: Old-style vlan ranges are not allowed when using RTM vlan calls",
+            ));
+        }
+        check_vid(info.vid)?;
+        let last = table.u16(vlandb::ENTRY_RANGE)?;
+        if let Some(last) = last {
+            check_vid(last)?;
+            if info.flags & VLAN_INFO_PVID != 0 {
+                return Err(invalid("bridge: Pvid isn't allowed in a range"));
+            }
+            if last <= info.vid {
+                return Err(invalid(
+                    "bridge: End vlan id is less than or equal to start vlan id",
+                ));
+            }
+        }
+        if table.has(vlandb::ENTRY_TUNNEL_INFO) {
+            return Err(refuse("Tunnel ids of VLANs are not served"));
+        }
+        if table.has(vlandb::ENTRY_MCAST_ROUTER) {
+            return Err(refuse("Multicast routers of VLANs are not served"));
+        }
+        let port = self.ports.load(ctl.guard).of(device).cloned();
+        let port = port.as_deref();
+        let vlans = self.vlans.lock();
+        let mut change = self.change_vlans(at, &vlans);
+        let mut group = port.map(|port| port.vlans.load(at.1).clone());
+        let range = (info.vid, last.unwrap_or(info.vid));
+        let deletes = ty == rtm::DELVLAN;
+        let mut changed = false;
+        let mut done = Ok(());
+        if deletes || info.flags & VLAN_INFO_ONLY_OPTS == 0 {
+            done = change
+                .process_range(port.zip(group.as_mut()), range, info.flags, deletes)
+                .map(|any| changed = any);
+        }
+        if done.is_ok() && !deletes {
+            done = change.set_options(port.zip(group.as_mut()), range, &table);
+        }
+        change.finish(port.zip(group));
+        drop(vlans);
+        if changed {
+            self.announce_anyhow(at, device, port);
+        }
+        done
+    }
+
+    /// `br_vlan_rtm_process_global_options`
+    fn process_global(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        attr: &Attr<'_>,
+        ty: u16,
+    ) -> Result<(), Error> {
+        let at = (ctl.stack, ctl.guard);
+        if ty != rtm::NEWVLAN {
+            return Err(invalid(
+                "bridge: Global vlan options support only set operation",
+            ));
+        }
+        if crate::bridge::bridge_in(device).is_none() {
+            return Err(invalid(
+                "bridge: Global vlan options can only be set on bridge device",
+            ));
+        }
+        let table = attr.parse(&GLOBAL, Strictness::Strict)?;
+        let first = table.u16(gopts::ID)?;
+        let first = first.ok_or(invalid("bridge: Missing vlan entry id"))?;
+        check_vid(first)?;
+        let last = match table.u16(gopts::RANGE)? {
+            None => first,
+            Some(last) => {
+                check_vid(last)?;
+                if first >= last {
+                    return Err(invalid(
+                        "bridge: End vlan id is less than or equal to start vlan id",
+                    ));
+                }
+                last
+            }
+        };
+        if table.has(gopts::MSTI) {
+            return Err(refuse("Multiple spanning trees are not served"));
+        }
+        let vlans = self.vlans.lock();
+        let mut change = self.change_vlans(at, &vlans);
+        let mut changed = Vec::new();
+        let mut done = Ok(());
+        for vid in first..=last {
+            let Some(vlan) = change.own.find(vid) else {
+                done = Err(absent(
+                    "bridge: Vlan in range doesn't exist, can't process global options",
+                ));
+                break;
+            };
+            let mut global = vlan.global();
+            match global.set(&table) {
+                Ok(told) => {
+                    vlan.global = (global != Global::default()).then(|| Arc::new(global));
+                    if told {
+                        changed.push(vid);
+                    }
+                }
+                Err(error) => {
+                    done = Err(error);
+                    break;
+                }
+            }
+        }
+        let own = change.own.clone();
+        change.finish(None);
+        drop(vlans);
+        let snoops = self.snooping.on.load(Relaxed);
+        let mut runs = Runs {
+            run: None,
+            tell: |first, last| {
+                let Some(vlan) = own.any(first) else { return };
+                let ns = device.namespace(ctl.guard);
+                crate::request::announce(ns, rtm::grp::BRVLAN, rtm::NEWVLAN, |out| {
+                    out.fixed(&super::wire::message(device));
+                    vlan.global().fill((first, last), snoops, out);
+                });
+            },
+        };
+        let mut before: Option<u16> = None;
+        for vid in changed {
+            let joins = before.is_some_and(|before| {
+                let pair = own.any(before).zip(own.any(vid));
+                before + 1 == vid && pair.is_some_and(|(one, next)| one.global() == next.global())
+            });
+            runs.add(vid, joins);
+            before = Some(vid);
+        }
+        runs.end();
+        done
+    }
+}
