@@ -55,6 +55,8 @@ pub(crate) const PLAIN_BITS: [(usize, &[u8]); 3] = [
     (20, &(IP_MF | IP_OFFSET).to_be_bytes()),
     (23, &[0xff]),
 ];
+/// The values that those of Ethernet and IPv4 have in plain headers.
+pub(crate) const PLAIN_VALUES: [&[u8]; 2] = [&[0x08, 0x00, 0x45], &[0, 0]];
 
 /// Returns whether headers are plain.
 #[inline(always)]

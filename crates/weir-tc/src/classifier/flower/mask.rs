@@ -22,11 +22,12 @@ use weir_sync::cycles::cycles;
 use weir_sync::hash::{RcuHash, RcuSet, Reached, Search};
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::primitive::CachePadded;
-use weir_sync::primitive::atomic::{AtomicU32, Ordering::*};
-use weir_sync::rcu::{Domain, Guard, Published};
+use weir_sync::primitive::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use weir_sync::rcu::{Domain, Guard, Published, PublishedOption};
 use weir_sync::sieve::{Sieve, fold, spot};
 
 use super::Filter;
+use super::few::{FEW, Few};
 use super::key::{Key, Mask, Packed, sum};
 use super::keyed::WITHIN;
 use super::lanes::{self, Column, GROUP, Half, Product, Sums};
@@ -779,15 +780,19 @@ impl List {
 }
 
 /// The number of masks compared one by one with that of a new filter.
-const FEW: usize = 8;
+const NEAR: usize = 8;
 
 /// The masks of an instance.
 pub struct Masks {
     domain: Domain,
     list: Published<List>,
     by_key: RcuHash<Key, Arc<UnderMask>>,
-    /// Guards the creation and removal of masks.
-    change: Mutex<(), order::Classifier>,
+    /// The filters, if there are only a few, in a form for packets.
+    few: PublishedOption<Few>,
+    /// There have been more than a few filters. Changes of filters then take no lock.
+    many: AtomicBool,
+    /// Guards the creation and removal of masks. Contains the filters until there are more than a few.
+    change: Mutex<Vec<Arc<Filter>>, order::Classifier>,
 }
 
 impl Masks {
@@ -797,6 +802,8 @@ impl Masks {
             domain: domain.clone(),
             list: Published::new(domain, List::new(Vec::new())),
             by_key: RcuHash::new(domain),
+            few: PublishedOption::new(domain, None),
+            many: AtomicBool::new(false),
             change: Mutex::default(),
         }
     }
@@ -807,8 +814,45 @@ impl Masks {
         self.list.load(guard)
     }
 
-    fn lock(&self) -> MutexGuard<'_, (), order::Classifier> {
+    /// Returns the filters in a form for packets, if there are only a few.
+    #[inline]
+    pub fn few<'g>(&'g self, guard: &'g Guard) -> Option<&'g Few> {
+        self.few.load(guard)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Filter>>, order::Classifier> {
         self.change.lock()
+    }
+
+    /// Takes note of a filter that is no longer in its table, and of one that is now.
+    pub fn changed(&self, old: Option<&Arc<Filter>>, new: Option<&Arc<Filter>>, guard: &Guard) {
+        if self.many.load(Relaxed) {
+            return;
+        }
+        let mut few = self.lock();
+        if self.many.load(Relaxed) {
+            return;
+        }
+        few.retain(|other| old.is_none_or(|old| !Arc::ptr_eq(other, old)));
+        // A request that deletes the filter marks it first, and comes here later.
+        if let Some(new) = new.filter(|new| !new.is_deleted()) {
+            let same = |other: &Filter| Arc::ptr_eq(other.under(), new.under());
+            few.retain(|other| !same(other) || !same_key(other, new));
+            few.push(new.clone());
+        }
+        if few.len() > FEW {
+            self.many.store(true, Relaxed);
+            few.clear();
+            self.few.replace(None);
+            return;
+        }
+        let list = self.list.load(guard);
+        let place = |filter: &Arc<Filter>| {
+            let mut masks = list.masks.iter();
+            masks.position(|entry| Arc::ptr_eq(&entry.under, filter.under()))
+        };
+        few.sort_by_key(place);
+        self.few.replace(Few::of(&few, list.used));
     }
 
     /// Returns the mask with the bits of `key`, created if necessary, with a reference
@@ -846,7 +890,10 @@ impl Masks {
     /// Removes all masks with all filters from the data path at once. No more filters are inserted,
     /// but requests that found a filter earlier may still remove it.
     pub fn clear(&self, guard: &Guard) {
-        let _lock = self.lock();
+        let mut few = self.lock();
+        self.many.store(true, Relaxed);
+        few.clear();
+        self.few.replace(None);
         let all: Vec<_> = self
             .by_key
             .iter(guard)
@@ -861,7 +908,7 @@ impl Masks {
     /// Returns the mask with the bits of `key` if it is one of the first few. Comparing a few masks
     /// is faster than hashing a key.
     pub fn near<'g>(&'g self, key: &Key, guard: &'g Guard) -> Option<&'g Arc<UnderMask>> {
-        let few = self.list.load(guard).masks.iter().take(FEW);
+        let few = self.list.load(guard).masks.iter().take(NEAR);
         few.map(|entry| &entry.under)
             .find(|under| under.mask.key.is(key))
     }
@@ -876,6 +923,10 @@ impl Masks {
             .remove_if(&under.mask.key, guard, |other| Arc::ptr_eq(other, under));
         let mut masks = self.list.load(guard).masks();
         masks.retain(|other| !Arc::ptr_eq(other, under));
+        if masks.is_empty() {
+            // No request has a filter, because each holds its mask.
+            self.many.store(false, Relaxed);
+        }
         self.list.replace(List::new(masks));
     }
 }

@@ -20,6 +20,7 @@
 
 pub mod dump;
 mod enc_opts;
+mod few;
 pub mod key;
 mod keyed;
 mod lanes;
@@ -105,6 +106,10 @@ impl Filter {
     /// the tables.
     fn delete(&self) -> bool {
         self.exts.set_flags(DELETED) & DELETED == 0
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.exts.flags() & DELETED != 0
     }
 
     /// Returns what a packet that matches the filter runs.
@@ -206,6 +211,25 @@ impl Flower {
             return found_runs(&runs, wanted, hits);
         }
         let mut matched = 0;
+        let mut wanted = wanted;
+        if let Some(few) = self.masks.few(guard) {
+            let found = few.find(packets, wanted);
+            lookup.flower.dissected += u64::from((wanted & !found.left).count_ones());
+            for (row, which) in found.rows.into_iter().enumerate() {
+                let Some(filter) = few.filter(row).filter(|_| which != 0) else {
+                    continue;
+                };
+                if which == wanted {
+                    return Found::one(wanted, filter.hit());
+                }
+                Found::one(which, filter.hit()).spread(hits);
+                matched |= which;
+            }
+            if found.left == 0 {
+                return Found::each(matched);
+            }
+            wanted = found.left;
+        }
         let found = |at: usize, filter: &'g Filter| {
             if let Some(hit) = hits.get_mut(at) {
                 filter.exts.prefetch();
@@ -224,6 +248,7 @@ impl Flower {
         }
         filter.exts.prefetch();
         filter.under().remove(filter, env.guard);
+        self.masks.changed(Some(filter), None, env.guard);
         filter.exts.prefetch_release();
         self.handles.remove(filter.keyed.handle, filter);
         self.masks.put(filter.under(), env.guard);
@@ -282,6 +307,7 @@ impl Flower {
         let linked = match old {
             Some(old) => self.exchange(old, &filter, env),
             None if under.insert(&filter, env.guard) => {
+                self.masks.changed(None, Some(&filter), env.guard);
                 self.handles.publish(handle, filter.clone());
                 Ok(())
             }
@@ -303,6 +329,7 @@ impl Flower {
             return Err(Error::new(EAGAIN));
         }
         new.under().replace(old, new, env.guard);
+        self.masks.changed(Some(old), Some(new), env.guard);
         self.masks.put(old.under(), env.guard);
         old.exts.release(env);
         Ok(())

@@ -50,8 +50,9 @@ const GROUPS: Used = Used::FIVE_TUPLE
     .with(Used::TCP)
     .with(Used::ICMP);
 
-const IP: usize = Ethernet::LEN;
-const L4: usize = IP + Ipv4::LEN;
+/// The offsets of the headers of IP and of the protocol above it.
+pub const IP: usize = Ethernet::LEN;
+pub const L4: usize = IP + Ipv4::LEN;
 
 impl Load {
     /// Returns where the half-word at a place of the keys is found, if `used` has no groups that plain packets
@@ -111,10 +112,12 @@ impl Load {
 
 /// The number of words that cover plain headers. The last one overlaps the one before.
 const WORDS: usize = size_of::<Plain>().div_ceil(8);
+/// Plain headers as words.
+pub type Words = [u64; WORDS];
 
 /// The bits of plain headers that decide the half-words of their keys, and whether headers are plain.
 #[derive(Debug)]
-pub struct Deciding([u64; WORDS]);
+pub struct Deciding(Words);
 
 impl Deciding {
     /// Returns the bits for half-words, each with the bits that the masks read of it.
@@ -153,12 +156,16 @@ impl Deciding {
 
 /// Returns the words of headers.
 #[inline(always)]
-fn words(head: &Plain) -> [u64; WORDS] {
-    std::array::from_fn(|n| {
-        let at = (n * 8).min(size_of::<Plain>() - 8);
-        let octets = head.get(at..).and_then(|rest| rest.first_chunk());
-        u64::from_ne_bytes(octets.copied().unwrap_or_default())
-    })
+pub fn words(head: &Plain) -> Words {
+    std::array::from_fn(|n| word(head, n))
+}
+
+/// Returns a word of headers.
+#[inline(always)]
+pub fn word(head: &Plain, n: usize) -> u64 {
+    let at = (n * 8).min(size_of::<Plain>() - 8);
+    let octets = head.get(at..).and_then(|rest| rest.first_chunk());
+    u64::from_ne_bytes(octets.copied().unwrap_or_default())
 }
 
 #[inline(always)]
