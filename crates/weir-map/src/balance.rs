@@ -11,8 +11,11 @@
 //! [`Balancer`] looks a flow up in its memory first, so that flows stay where they are while the set
 //! of backends changes. Only a flow of a backend that left is moved. The memory is an LRU map: a flood
 //! of new flows evicts flows that are not in use, and a forgotten flow still finds its backend by the
-//! table unless that place has changed.
+//! table unless that place has changed. The memory also notes what the table alone said, so
+//! [`Balancer::moves`] can tell how many flows it kept where the table would have moved them.
 
+use weir_sync::percpu::PerCpu;
+use weir_sync::primitive::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use weir_sync::rcu::{Domain, Guard, Published};
 
 use crate::shape::{Plain, bytes_of, hash};
@@ -28,6 +31,8 @@ pub struct Backend {
     pub weight: u16,
 }
 
+/// The words of 64 bits with a bit for each number of a backend.
+const WORDS: usize = 1 << 10;
 /// A place that no backend has.
 const NONE: u16 = u16::MAX;
 
@@ -146,18 +151,21 @@ pub enum Found {
 /// The backends at a time.
 #[derive(Debug)]
 struct Set {
+    /// The number of the set.
+    period: u32,
     table: Maglev,
     /// A bit for each number of a backend.
     present: Box<[u64]>,
 }
 
 impl Set {
-    fn new(places: u32, backends: &[Backend]) -> Result<Self, Error> {
-        let mut present = vec![0; 1 << 10].into_boxed_slice();
+    fn new(period: u32, places: u32, backends: &[Backend]) -> Result<Self, Error> {
+        let mut present = vec![0; WORDS].into_boxed_slice();
         for backend in backends {
             present[usize::from(backend.id / 64)] |= 1 << (backend.id % 64);
         }
         Ok(Self {
+            period,
             table: Maglev::new(places, backends)?,
             present,
         })
@@ -166,6 +174,68 @@ impl Set {
     #[inline(always)]
     fn has(&self, id: u16) -> bool {
         self.present[usize::from(id / 64)] & 1 << (id % 64) != 0
+    }
+}
+
+/// What the changes of a balancer's backends did to flows. A flow counts when its first packet after a
+/// change, or after several, comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Flows that were new, or had been forgotten.
+    pub new: u64,
+    /// Known flows that stayed with their backend.
+    pub kept: u64,
+    /// Known flows whose backend had left.
+    pub moved: u64,
+    /// Known flows that the table alone would have moved.
+    pub table_moved: u64,
+}
+
+/// The counters of a CPU.
+#[derive(Debug, Default)]
+struct Counts {
+    new: AtomicU64,
+    kept: AtomicU64,
+    moved: AtomicU64,
+    table_moved: AtomicU64,
+}
+
+/// What the memory holds of a flow.
+#[derive(Clone, Copy)]
+struct Known {
+    /// Its backend.
+    id: u16,
+    /// The backend that the table alone said.
+    by_table: u16,
+    /// The lower bits of the period of the last packet that changed the entry.
+    period: u32,
+}
+
+impl Known {
+    fn unpack(word: u64) -> Self {
+        Self {
+            id: word as u16,
+            by_table: (word >> 16) as u16,
+            period: (word >> 32) as u32,
+        }
+    }
+
+    fn pack(self) -> u64 {
+        u64::from(self.id) | u64::from(self.by_table) << 16 | u64::from(self.period) << 32
+    }
+}
+
+/// The memory of a [`Balancer`].
+#[derive(Debug)]
+pub struct Memory<K: Plain>(LruHashMap<K, u64>);
+
+impl<K: Plain> Memory<K> {
+    /// Creates a memory of up to `flows` flows.
+    ///
+    /// # Errors
+    /// Those of [`LruHashMap::new`].
+    pub fn new(flows: u32, options: LruOptions) -> Result<Self, Error> {
+        LruHashMap::new(flows, options).map(Self)
     }
 }
 
@@ -186,8 +256,10 @@ impl Set {
 #[derive(Debug)]
 pub struct Balancer<K: Plain> {
     set: Published<Set>,
-    flows: LruHashMap<K, u32>,
+    flows: LruHashMap<K, u64>,
     places: u32,
+    periods: AtomicU32,
+    counts: PerCpu<Counts>,
 }
 
 impl<K: Plain> Balancer<K> {
@@ -201,11 +273,32 @@ impl<K: Plain> Balancer<K> {
         flows: u32,
         options: LruOptions,
     ) -> Result<Self, Error> {
-        Ok(Self {
-            set: Published::new(domain, Set::new(places, &[])?),
-            flows: LruHashMap::new(flows, options)?,
+        let first = Set::new(0, places, &[])?;
+        let memory = Memory::new(flows, options)?;
+        Ok(Self::of(domain, places, first, memory))
+    }
+
+    /// Creates a balancer without backends with a memory, and a table of the usual number of places.
+    pub fn with_memory(domain: &Domain, memory: Memory<K>) -> Self {
+        let table = Maglev {
+            places: vec![NONE; Maglev::PLACES as usize].into(),
+        };
+        let first = Set {
+            period: 0,
+            table,
+            present: vec![0; WORDS].into(),
+        };
+        Self::of(domain, Maglev::PLACES, first, memory)
+    }
+
+    fn of(domain: &Domain, places: u32, first: Set, memory: Memory<K>) -> Self {
+        Self {
+            set: Published::new(domain, first),
+            flows: memory.0,
             places,
-        })
+            periods: AtomicU32::new(0),
+            counts: PerCpu::new(),
+        }
     }
 
     /// Replaces the backends. Flows of backends that stay are not moved.
@@ -213,7 +306,9 @@ impl<K: Plain> Balancer<K> {
     /// # Errors
     /// Those of [`Maglev::new`]; the old backends stay then.
     pub fn set_backends(&self, backends: &[Backend]) -> Result<(), Error> {
-        self.set.replace(Set::new(self.places, backends)?);
+        // Sets of two threads that change the backends at once have different numbers.
+        let period = self.periods.fetch_add(1, Relaxed).wrapping_add(1);
+        self.set.replace(Set::new(period, self.places, backends)?);
         Ok(())
     }
 
@@ -246,20 +341,66 @@ impl<K: Plain> Balancer<K> {
     }
 
     #[inline(always)]
-    fn choose(&self, set: &Set, flow: &K, known: Option<u32>) -> Option<(u16, Found)> {
-        let known = known.map(|id| id as u16);
-        if let Some(id) = known.filter(|&id| set.has(id)) {
-            return Some((id, Found::Known));
+    fn choose(&self, set: &Set, flow: &K, known: Option<u64>) -> Option<(u16, Found)> {
+        let known = known.map(Known::unpack);
+        if let Some(known) = known
+            && known.period == set.period
+        {
+            return Some((known.id, Found::Known));
         }
-        let id = set.table.pick(Self::hash(flow))?;
-        // If the memory has no room, the table alone decides.
-        let _ = self.flows.update(*flow, u32::from(id), Update::Any);
-        let found = if known.is_some() {
-            Found::Moved
-        } else {
-            Found::New
+        self.choose_anew(set, flow, known)
+    }
+
+    /// The same for a flow that is not known, or has not sent since the backends changed.
+    #[inline(never)]
+    fn choose_anew(&self, set: &Set, flow: &K, known: Option<Known>) -> Option<(u16, Found)> {
+        let by_table = set.table.pick(Self::hash(flow));
+        let stays = known.map(|known| known.id).filter(|&id| set.has(id));
+        let id = stays.or(by_table)?;
+        let entry = Known {
+            id,
+            by_table: by_table.unwrap_or(NONE),
+            period: set.period,
         };
+        // If the memory has no room, the table alone decides.
+        let _ = self.flows.update(*flow, entry.pack(), Update::Any);
+        let counts = self.counts.local();
+        let Some(known) = known else {
+            counts.new.fetch_add(1, Relaxed);
+            return Some((id, Found::New));
+        };
+        if known.by_table != entry.by_table {
+            counts.table_moved.fetch_add(1, Relaxed);
+        }
+        let (count, found) = match stays {
+            Some(_) => (&counts.kept, Found::Known),
+            None => (&counts.moved, Found::Moved),
+        };
+        count.fetch_add(1, Relaxed);
         Some((id, found))
+    }
+
+    /// Prefetches what the memory may know of a flow.
+    #[inline]
+    pub fn prefetch(&self, flow: &K) {
+        self.flows.prefetch(flow);
+    }
+
+    /// Returns what the changes of the backends did to flows.
+    pub fn moves(&self) -> Moves {
+        let mut moves = Moves::default();
+        for (_, counts) in self.counts.iter() {
+            moves.new += counts.new.load(Relaxed);
+            moves.kept += counts.kept.load(Relaxed);
+            moves.moved += counts.moved.load(Relaxed);
+            moves.table_moved += counts.table_moved.load(Relaxed);
+        }
+        moves
+    }
+
+    /// The number of flows that are remembered at most.
+    pub fn capacity(&self) -> u32 {
+        self.flows.capacity()
     }
 
     /// Forgets a flow, for example at its end. Returns whether it was known.
@@ -381,6 +522,14 @@ mod tests {
                 assert_eq!(*after, (before.0, Found::Known));
             }
         }
+        let left = first.iter().filter(|pick| pick.0 == 3).count() as u64;
+        let moves = balancer.moves();
+        assert_eq!(
+            (moves.new, moves.kept, moves.moved),
+            (1000, 1000 - left, left)
+        );
+        // The table alone moves the flows of the backend that left, and those that the two new ones get.
+        assert!((left..500).contains(&moves.table_moved), "{moves:?}");
         // A backend of weight 0 keeps its flows; a forgotten flow does not come to it.
         let mut drained = next.clone();
         drained.iter_mut().find(|b| b.id == 5).unwrap().weight = 0;

@@ -230,6 +230,12 @@ impl<K: Plain, V: Plain> LruHashMap<K, V> {
             .then_some(value)
     }
 
+    /// Prefetches what the map has of a key.
+    #[inline]
+    pub fn prefetch(&self, key: &K) {
+        let _ = self.core.table().aim(crate::shape::hash(bytes_of(key)));
+    }
+
     /// Sets the time in ticks, for [`LruOptions::idle`].
     pub fn set_time(&self, ticks: u32) {
         self.core.set_time(ticks);
