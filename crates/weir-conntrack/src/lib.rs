@@ -12,6 +12,7 @@
 //! | [`sctp`], [`dccp`] | the states of these protocols; TCP's are in [`status`] |
 //! | [`action`], [`nat`] | the action `ct`, and the translation of packets |
 //! | [`flow`] | the flow table of `ct` |
+//! | [`redirect`] | the translation of single packets |
 //!
 //! The crate knows no devices and has no clock: callers pass the time of the stack's clock in nanoseconds.
 //! The behaviour is that of Linux 6.1 (net/netfilter/nf_conntrack_*.c, nf_nat_*.c).
@@ -34,6 +35,7 @@ mod levels;
 pub mod nat;
 pub mod packets;
 pub mod range;
+pub mod redirect;
 pub mod sctp;
 pub mod settings;
 pub mod status;
@@ -59,6 +61,7 @@ pub use dccp::DccpState;
 pub use flow_tables::FlowTables;
 pub use nat::Manip;
 pub use range::Range;
+pub use redirect::Seen;
 pub use sctp::SctpState;
 pub use settings::{Setting, Settings};
 pub use status::{TcpState, ipct, ips, tcp_flag};

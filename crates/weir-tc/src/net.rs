@@ -137,6 +137,11 @@ impl NetTc {
         place.get_or_init(|| Arc::new(Table::new(ops, &self.domain, self.targets())))
     }
 
+    /// Returns the table of actions of a kind, if the namespace has ever had an action or a filter.
+    pub fn actions_if_used(&self, ops: &'static action::Ops) -> Option<&Arc<Table>> {
+        self.inner.get().map(|_| self.actions(ops))
+    }
+
     fn targets(&self) -> &Arc<Targets> {
         let targets = &self.inner().targets;
         targets.get_or_init(|| Arc::new(Targets::new(&self.domain)))

@@ -21,6 +21,7 @@ macro_rules! published {
     };
 }
 
+pub mod balance;
 pub mod connmark;
 pub mod csum;
 pub mod ct;
@@ -80,7 +81,7 @@ pub use exec::run;
 pub(crate) use init::POLICY;
 pub use init::{Init, InitList, Inited, find_ops, init_list, init_police};
 
-/// The action kinds, one file each, in the order of `TCA_ID_*`.
+/// The action kinds, one file each, in the order of `TCA_ID_*`. The last is not of Linux.
 pub static KINDS: &[Ops] = &[
     Ops::of::<police::Police>(),
     Ops::of::<gact::Gact>(),
@@ -100,6 +101,7 @@ pub static KINDS: &[Ops] = &[
     Ops::of::<mpls::Mpls>(),
     Ops::of::<ct::Ct>(),
     Ops::of::<gate::Gate>(),
+    Ops::of::<balance::Balance>(),
 ];
 
 /// `TCA_ACT_HW_STATS_ANY`
