@@ -10,10 +10,12 @@ use weir_sync::rcu::CallbackMode;
 
 use crate::command::completions;
 
+mod balance;
 mod gateway;
 mod names;
 mod netns;
 
+pub use balance::{Backend, BalanceAdd, BalanceCommand, BalanceSet, Service};
 pub use gateway::{Gateway, Publish};
 pub use names::{ANY, DeviceFile, DeviceGenerator, DeviceName, DevicePort, DeviceTrace, Time};
 pub use netns::{NetnsAdd, NetnsCommand, NetnsDel, NetnsList};
@@ -48,6 +50,9 @@ pub enum Command {
     /// Add, list and delete namespaces by the thousand.
     #[command(subcommand)]
     Netns(NetnsCommand),
+    /// Balance services over backends, and change the backends.
+    #[command(subcommand)]
+    Balance(BalanceCommand),
     /// Show rates, drops, queues, stages and CPUs of a running stack on one screen.
     Top(Top),
     /// Draw reports of `weir run --json` as an HTML page.
@@ -389,6 +394,8 @@ pub enum StatWhat {
     Qdisc,
     /// Connections and their counters, by namespace.
     Conntrack,
+    /// Load balancers (`weir balance`): backends, and what became of flows when those changed.
+    Balance,
     /// RCU: callbacks that wait, the threads that run them, grace periods, the slowest reader.
     Rcu,
     /// Connections and flows that pass the gateway (`weir up --gateway`).

@@ -83,6 +83,22 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "weir netns del r0 r1\nweir netns del --all",
     ),
     (
+        "weir-balance",
+        "Spread connections to port 80 of an address over two backends, then take one of them out:",
+        "weir balance add edge/lan0 --replies edge/dmz0 tcp:192.0.2.80:80 10.9.0.1:8080 10.9.0.2:8080\n\
+         weir balance set --netns edge tcp:192.0.2.80:80 10.9.0.2:8080\nweir stat balance",
+    ),
+    (
+        "weir-balance-add",
+        "Give the second of two backends three quarters of the new flows:",
+        "weir balance add --replies dmz0 lan0 udp:192.0.2.53:53 10.9.0.1 10.9.0.2=3",
+    ),
+    (
+        "weir-balance-set",
+        "Drain a backend: it keeps its flows and gets no new ones:",
+        "weir balance set udp:192.0.2.53:53 10.9.0.1=0 10.9.0.2",
+    ),
+    (
         "weir-topology",
         "Make a topology in virtual time, and look at the commands that it expands to:",
         "weir topology --print ring.toml\nweir run --gen r1/eth0=rate=100,stop=1s ring.toml",

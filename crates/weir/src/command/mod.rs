@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The commands, one file each.
 
+mod balance;
 mod bpf;
 mod capture;
 pub mod completions;
@@ -52,6 +53,7 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Stat(args) => stat::run(&args),
         Command::Rcu(args) => rcu::run(&args),
         Command::Netns(command) => netns::run(&command),
+        Command::Balance(command) => balance::run(&command),
         Command::Top(args) => top::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Capture(args) => capture::run(&args),

@@ -22,6 +22,7 @@ pub fn run(args: &Stat) -> Result<ExitCode, String> {
         Some(StatWhat::Stages) => "stages",
         Some(StatWhat::Qdisc) => "qdisc",
         Some(StatWhat::Conntrack) => "conntrack",
+        Some(StatWhat::Balance) => "balance",
         Some(StatWhat::Rcu) => "rcu",
         Some(StatWhat::Gateway) => "gateway",
     };

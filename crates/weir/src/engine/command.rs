@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands of `weir play`, `stat`, `rcu`, `netns`, `capture`, `inject` and `port`: JSON objects with a `command` key.
+//! The commands of `weir play`, `stat`, `rcu`, `netns`, `balance`, `capture`, `inject` and `port`: JSON objects with a `command` key.
 
 use std::os::fd::OwnedFd;
 
@@ -28,6 +28,7 @@ fn answer(engine: &Engine, command: &Value, files: Vec<OwnedFd>) -> Result<Value
         Some("stat") if command["what"] == "gateway" => engine.gateway.stat(),
         Some("stat") => Ok(stat(engine, command)),
         Some("netns") => super::netns::run(engine, command),
+        Some("balance") => super::balance::run(engine, command),
         Some("rcu") => rcu(engine, command["mode"].as_str()),
         Some("capture-names") => Ok(super::capture::names(engine)),
         Some("trace") => engine.start_trace(command),
@@ -54,6 +55,9 @@ fn stat(engine: &Engine, command: &Value) -> Value {
     }
     if what == Some("conntrack") {
         return report::conntrack::stat(engine);
+    }
+    if what == Some("balance") {
+        return report::balance::stat(engine);
     }
     if what == Some("rcu") {
         return report::rcu::stat(&engine.stack.domain);

@@ -3,6 +3,7 @@
 //! ([`weir_intercept::Backend`]), owns the CPU that moves packets, and executes the commands of
 //! `weir play`, `stat`, `capture` and `inject`.
 
+mod balance;
 pub mod capture;
 mod command;
 mod files;

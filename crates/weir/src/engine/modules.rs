@@ -50,7 +50,9 @@ fn names() -> BTreeSet<String> {
     let classifiers = classifier::KINDS
         .iter()
         .map(|ops| format!("cls_{}", ops.kind));
-    let actions = action::KINDS.iter().map(|ops| format!("act_{}", ops.kind));
+    // Linux has no `balance`.
+    let actions = action::KINDS.iter().filter(|ops| ops.kind != "balance");
+    let actions = actions.map(|ops| format!("act_{}", ops.kind));
     let others = OTHERS.iter().map(|name| (*name).to_owned());
     links
         .chain(qdiscs)

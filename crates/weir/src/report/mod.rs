@@ -2,6 +2,7 @@
 //! The report of a stack: counters by device, qdisc, class, filter and action, drops by place and
 //! reason, sojourn times, and all of it over time.
 
+pub mod balance;
 pub mod conntrack;
 mod json;
 pub mod page;

@@ -333,6 +333,6 @@ fn a_backend_has_the_same_number_in_any_order() {
     next[7] = backend(250, 80);
     let after = number(&next, &numbers);
     for (id, backend) in &after {
-        assert_eq!(numbers.get(id).is_none(), backend.ends.address[3] == 250);
+        assert_eq!(!numbers.contains_key(id), backend.ends.address[3] == 250);
     }
 }
