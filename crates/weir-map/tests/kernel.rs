@@ -7,7 +7,7 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
-use weir_map::model::{self, Answer, Operation};
+use weir_map::model::{self, Answer, Model, Operation};
 use weir_map::{Error, Kind, LruOptions, Map, MapOfMaps, MapOptions, OuterKind, Spread, Update};
 
 /// A system call's errno.
@@ -215,6 +215,81 @@ fn every_kind_is_like_the_kernels() {
             if !sequence(kind, seed, 1000) {
                 eprintln!("SKIPPED: the bpf system call is not permitted");
                 return;
+            }
+        }
+    }
+}
+
+/// Returns the error of an errno.
+fn error_of(errno: Errno) -> Error {
+    let all = [
+        Error::Inval,
+        Error::NoEnt,
+        Error::Exist,
+        Error::TooBig,
+        Error::NoMem,
+        Error::NoSpc,
+        Error::Perm,
+        Error::NotSupp,
+    ];
+    let found = all.into_iter().find(|error| error.errno() == errno);
+    found.unwrap_or_else(|| panic!("errno {errno}"))
+}
+
+/// Runs a sequence of calls of LRU maps that are full. Which entries such a map evicts is its own affair, so each
+/// map's results are compared with a model that permits losses. Of ours no entry may go, and nothing may fail, when an
+/// existing key is updated. Returns whether the kernel permits it.
+fn full(kind: Kind, seed: u64, calls: usize) -> bool {
+    let mut random = Random(seed ^ u64::from(kind.number()) << 40);
+    let options = MapOptions {
+        kind,
+        key_size: random.of(&[4, 5, 8]),
+        value_size: random.of(&[1, 8, 13]),
+        max_entries: random.of(&[1, 7, 20, 33]),
+        lru: LruOptions {
+            cpus: Some(possible_cpus()),
+            ..LruOptions::default()
+        },
+    };
+    let kernel = match Kernel::new(&options) {
+        Ok(kernel) => kernel,
+        Err(libc::EPERM | libc::ENOSYS) => return false,
+        Err(error) => panic!("{options:?}: {error}"),
+    };
+    let ours = Map::new(options).unwrap();
+    let size = ours.value_size();
+    let mut models = [Model::new(options, size), Model::new(options, size)];
+    let mut bytes = std::iter::repeat_with(|| random.below(256) as u8);
+    let keys = || Operation::Keys.run(&ours).unwrap();
+    for number in 0..calls {
+        let operation = Operation::draw(&options, size, &mut bytes).unwrap();
+        let context = format!("{options:?}, seed {seed}, call {number}, {operation:?}");
+        let mut before = None;
+        if let Operation::Update(key, ..) = &operation
+            && ours.look_up(key, &mut vec![0; size]).is_ok()
+        {
+            before = Some(keys());
+        }
+        let mine = operation.run(&ours);
+        if let Some(before) = before {
+            assert!(mine != Err(Error::NoMem) && keys() == before, "{context}");
+        }
+        let theirs = kernel.run(&operation, &options, size).map_err(error_of);
+        for (result, model) in [mine, theirs].iter().zip(&mut models) {
+            let judged = model.judge(&operation, result);
+            assert_eq!(judged, Ok(()), "{context}");
+        }
+    }
+    true
+}
+
+#[test]
+fn full_lru_maps_lose_entries_and_nothing_else() {
+    let short = cfg!(debug_assertions) || std::env::var_os("WEIR_TEST_SHORT").is_some();
+    for kind in [Kind::LruHash, Kind::LruPercpuHash] {
+        for seed in 0..if short { 50 } else { 1000 } {
+            if !full(kind, seed, 1000) {
+                return eprintln!("SKIPPED: the bpf system call is not permitted");
             }
         }
     }
