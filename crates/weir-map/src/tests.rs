@@ -351,3 +351,60 @@ fn stress_threads_see_their_values_or_nothing() {
         }
     }
 }
+
+#[test]
+fn entries_expire_when_they_are_idle() {
+    let lost = Arc::new(Mutex::new(Vec::new()));
+    let told = lost.clone();
+    let options = LruOptions {
+        idle: Some(10),
+        count_lookups: true,
+        ..LruOptions::default()
+    };
+    let map = LruHashMap::<u32, u64>::with_callback(100, options, move |key, value, reason| {
+        told.lock().unwrap().push((key, value, reason));
+    })
+    .unwrap();
+    map.insert(1, 11).unwrap();
+    map.insert(2, 22).unwrap();
+    map.set_time(10);
+    assert_eq!(map.get(&1), Some(11));
+    map.set_time(11);
+    // The look-up has renewed the first one.
+    assert_eq!((map.get(&1), map.get(&2)), (Some(11), None));
+    assert_eq!(sorted(map.iter()), [(1, 11)]);
+    assert_eq!(map.update(2, 23, Update::Exist), Err(Error::NoEnt));
+    assert_eq!(*lost.lock().unwrap(), [(2, 22, Reason::Idle)]);
+    map.update(2, 24, Update::NoExist).unwrap();
+    assert_eq!(map.get(&2), Some(24));
+    map.set_time(100);
+    assert_eq!((map.take(&1), map.delete(&2)), (None, Err(Error::NoEnt)));
+    let stats = map.stats();
+    assert_eq!((stats.hits, stats.misses, stats.evicted_idle), (3, 1, 1));
+}
+
+#[test]
+fn what_a_map_does_is_counted() {
+    for (policy, main) in [(Policy::Clock, false), (Policy::S3Fifo, true)] {
+        let map = lru(1000, policy);
+        for key in 0..1000 {
+            map.insert(key, 0).unwrap();
+        }
+        let filled = map.stats();
+        assert_eq!(filled.local_hits + filled.global_locks, 1000, "{policy:?}");
+        let evicted =
+            |stats: LruStats| stats.evicted_inactive + stats.evicted_main + stats.evicted_forced;
+        let live = map.nodes().1;
+        assert_eq!(evicted(filled), u64::from(1000 - live), "{policy:?}");
+        for key in 1000..5000 {
+            map.insert(key, 0).unwrap();
+            map.get(&(key - 1));
+        }
+        let stats = map.stats();
+        // Each entry more than the map holds has been evicted, and free nodes wait for others.
+        let live = map.nodes().1;
+        assert_eq!(evicted(stats), u64::from(5000 - live), "{policy:?}");
+        assert_eq!(stats.evicted_main > 0, main, "{policy:?}: {stats:?}");
+        assert_eq!((stats.hits, stats.failed), (0, 0));
+    }
+}
