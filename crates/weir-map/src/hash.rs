@@ -5,7 +5,7 @@ use crate::shape::{Shape, hash};
 use crate::table::{Placed, Slot, Table};
 use crate::{Error, Update};
 use weir_sync::primitive::CachePadded;
-use weir_sync::primitive::atomic::{AtomicU32, Ordering};
+use weir_sync::primitive::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// The core of a hash map with at most `max_entries` entries.
 pub(crate) struct Hash<S> {
@@ -46,7 +46,7 @@ impl<S: Shape> Hash<S> {
     /// Marks an entry as used.
     #[inline(always)]
     #[allow(clippy::unused_self, reason = "as of a map that evicts")]
-    pub(crate) fn mark(&self, _: u32) {}
+    pub(crate) fn mark(&self, _: &AtomicU8) {}
 
     /// Whether an entry in a slot can be found.
     #[allow(clippy::unused_self, reason = "as of a map whose entries expire")]

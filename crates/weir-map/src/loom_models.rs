@@ -21,6 +21,17 @@ fn put(table: &Entries, key: u32, value: u64) -> Result<Placed, Error> {
 fn get(table: &Entries, key: u32) -> Option<u64> {
     let mut value = 0;
     let hash = crate::shape::hash(bytes_of(&key));
+    // As a look-up of a map does it.
+    let aim = table.aim(hash);
+    if table
+        .glance(aim, bytes_of(&key), bytes_of_mut(&mut value))
+        .is_some()
+        || table
+            .glance_beyond(bytes_of(&key), bytes_of_mut(&mut value))
+            .is_some()
+    {
+        return Some(value);
+    }
     let found = table.search(hash, bytes_of(&key), |slot| {
         table.read_value(slot, 0, bytes_of_mut(&mut value));
     });

@@ -23,7 +23,7 @@ use crate::table::{Placed, Slot, Table};
 use crate::{Error, Update};
 use weir_sync::percpu;
 use weir_sync::primitive::CachePadded;
-use weir_sync::primitive::atomic::{AtomicU32, AtomicU64, Ordering};
+use weir_sync::primitive::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use weir_sync::spin::{SpinGuard, SpinLock};
 
 /// The number of keys that batched operations handle at once.
@@ -105,6 +105,9 @@ struct Lane {
     failed: u64,
 }
 
+/// The lists and nodes of a CPU, or of all. They lie on other cache lines than their lock, at which other CPUs look
+/// while they wait.
+#[repr(align(128))]
 struct Shard {
     lists: Lists,
     /// Free nodes.
@@ -155,6 +158,8 @@ pub(crate) struct Lru<S: Shape> {
     /// Whether a use of an entry does more than mark it.
     watched: bool,
     count_lookups: bool,
+    /// Neither of both.
+    plain: bool,
     expired: AtomicU64,
     on_evict: Option<Box<OnEvict>>,
 }
@@ -243,6 +248,7 @@ impl<S: Shape> Lru<S> {
             idle: options.idle.unwrap_or(0),
             watched: exact || options.idle.is_some(),
             count_lookups: options.count_lookups,
+            plain: !exact && options.idle.is_none() && !options.count_lookups,
             expired: AtomicU64::new(0),
             on_evict,
         };
@@ -308,14 +314,14 @@ impl<S: Shape> Lru<S> {
     }
 
     /// Whether a look-up need not do more than [`Lru::mark`].
+    #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
-        !self.watched && !self.count_lookups
+        self.plain
     }
 
-    /// Counts a use in a slot's reference byte.
+    /// Counts a use in an entry's reference byte.
     #[inline(always)]
-    pub(crate) fn mark(&self, slot: u32) {
-        let reference = self.table.reference(slot);
+    pub(crate) fn mark(&self, reference: &AtomicU8) {
         let references = reference.load(Ordering::Relaxed);
         if references < self.most {
             reference.store(references + 1, Ordering::Relaxed);
@@ -325,7 +331,7 @@ impl<S: Shape> Lru<S> {
     /// Marks a slot as used.
     #[inline(always)]
     fn touch(&self, slot: u32) {
-        self.mark(slot);
+        self.mark(self.table.reference(slot));
         if self.watched {
             self.touch_slow(slot);
         }

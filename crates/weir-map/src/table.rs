@@ -21,11 +21,12 @@
 //! it gives up both and begins again, so there is no order among buckets.
 
 mod buckets;
+mod glance;
 
 use crate::shape::{Shape, hash, set_word, word};
 use crate::{Error, Update};
 use weir_sync::primitive::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
-use weir_sync::primitive::{Backoff, prefetch, prefetch_to_write};
+use weir_sync::primitive::{Backoff, prefetch_to_write};
 
 /// Entries in a bucket.
 pub(crate) const SLOTS: usize = 4;
@@ -386,41 +387,6 @@ impl<S: Shape> Table<S> {
             bucket = self.next(bucket);
         }
         None
-    }
-
-    /// Returns where a key of this hash is likely to be, for [`Table::glance`], and prefetches it.
-    #[inline(always)]
-    pub(crate) fn aim(&self, hash: u64) -> (u32, u32) {
-        let home = self.home(hash);
-        prefetch(self.buckets.address(self.stride(), home));
-        (home as u32, LOW * (hash as u8 as u32))
-    }
-
-    /// Looks for a key where `aim` said, at the first slot with its tag, and reads its slot with
-    /// `read`. Without a result [`Table::search`] decides.
-    #[inline(always)]
-    pub(crate) fn glance<R>(
-        &self,
-        (home, tags): (u32, u32),
-        key: &[u8],
-        read: impl FnOnce(u32) -> R,
-    ) -> Option<(u32, R)> {
-        let bucket = home as usize;
-        let control = self.control(bucket).load(Ordering::Acquire);
-        let differ = self.tags(bucket).load(Ordering::Relaxed) ^ tags;
-        let candidates = differ.wrapping_sub(LOW) & !differ & control as u32 & LIVE;
-        if candidates == 0 || control & LOCK != 0 {
-            return None;
-        }
-        let at = (candidates.trailing_zeros() / 8) as usize;
-        if !self.key_is(bucket, at, key) {
-            return None;
-        }
-        let slot = (bucket * SLOTS + at) as u32;
-        let result = read(slot);
-        fence(Ordering::Acquire);
-        let same = self.control(bucket).load(Ordering::Relaxed) == control;
-        same.then_some((slot, result))
     }
 
     /// Waits until a bucket is unlocked.

@@ -13,46 +13,78 @@ macro_rules! common {
             /// Returns the value of a key.
             #[inline]
             pub fn get(&self, key: &K) -> Option<V> {
-                let mut value = zeroed::<V>();
-                self.core
-                    .look_up(bytes_of(key), |slot| self.read(slot, &mut value))
-                    .then_some(value)
+                if self.core.is_plain() {
+                    let (mut value, key) = (zeroed::<V>(), bytes_of(key));
+                    let table = self.core.table();
+                    let aim = table.aim(crate::shape::hash(key));
+                    if let Some(entry) = table.glance(aim, key, bytes_of_mut(&mut value)) {
+                        self.core.mark(entry);
+                        return Some(value);
+                    }
+                }
+                self.get_beyond(key)
             }
 
             /// Looks up all keys, [`BATCH`] at a time with prefetches. Calls `found` with the index and
             /// the value of each key that is in the map.
             #[inline]
             pub fn get_batch(&self, keys: &[K], mut found: impl FnMut(usize, V)) {
-                let table = self.core.table();
-                let plain = self.core.is_plain();
-                for (chunk, keys) in keys.chunks(BATCH).enumerate() {
-                    let mut aims = [(0, 0); BATCH];
-                    for (aim, key) in aims.iter_mut().zip(keys) {
-                        *aim = table.aim(crate::shape::hash(bytes_of(key)));
+                let (batches, rest) = keys.as_chunks::<BATCH>();
+                if !self.core.is_plain() {
+                    for (at, key) in keys.iter().enumerate() {
+                        self.get_beyond(key)
+                            .into_iter()
+                            .for_each(|value| found(at, value));
                     }
+                    return;
+                }
+                let table = self.core.table();
+                let aim = |key: &K| {
+                    let aim = table.aim(crate::shape::hash(bytes_of(key)));
+                    aim.prefetch();
+                    aim
+                };
+                let mut see = |at, key: &K, aim| {
+                    let (mut value, bytes) = (zeroed::<V>(), bytes_of(key));
+                    let entry = table.glance(aim, bytes, bytes_of_mut(&mut value));
+                    if let Some(entry) = entry {
+                        self.core.mark(entry);
+                        found(at, value);
+                    } else if let Some(value) = self.get_beyond(key) {
+                        found(at, value);
+                    }
+                };
+                for (batch, keys) in batches.iter().enumerate() {
+                    let aims: [_; BATCH] = core::array::from_fn(|at| aim(&keys[at]));
                     for (at, (key, &aim)) in keys.iter().zip(&aims).enumerate() {
-                        let read = |slot| {
-                            let mut value = zeroed::<V>();
-                            self.read(slot, &mut value);
-                            value
-                        };
-                        let value = match table.glance(aim, bytes_of(key), read) {
-                            Some((slot, value)) if plain => {
-                                self.core.mark(slot);
-                                Some(value)
-                            }
-                            _ => self.get_slow(key),
-                        };
-                        if let Some(value) = value {
-                            found(chunk * BATCH + at, value);
-                        }
+                        see(batch * BATCH + at, key, aim);
+                    }
+                }
+                if let Some(first) = rest.first() {
+                    let mut aims = [aim(first); BATCH];
+                    for (aim_of, key) in aims.iter_mut().zip(rest) {
+                        *aim_of = aim(key);
+                    }
+                    for (at, (key, &aim)) in rest.iter().zip(&aims).enumerate() {
+                        see(batches.len() * BATCH + at, key, aim);
                     }
                 }
             }
 
+            /// Looks up a key that was not seen in its home bucket, or whose use means more than a mark.
             #[inline(never)]
-            fn get_slow(&self, key: &K) -> Option<V> {
-                self.get(key)
+            fn get_beyond(&self, key: &K) -> Option<V> {
+                let (mut value, key) = (zeroed::<V>(), bytes_of(key));
+                if self.core.is_plain() {
+                    let table = self.core.table();
+                    if let Some(entry) = table.glance_beyond(key, bytes_of_mut(&mut value)) {
+                        self.core.mark(entry);
+                        return Some(value);
+                    }
+                }
+                self.core
+                    .look_up(key, |slot| self.read(slot, &mut value))
+                    .then_some(value)
             }
 
             /// Inserts a key or replaces its value.
@@ -233,7 +265,8 @@ impl<K: Plain, V: Plain> LruHashMap<K, V> {
     /// Prefetches what the map has of a key.
     #[inline]
     pub fn prefetch(&self, key: &K) {
-        let _ = self.core.table().aim(crate::shape::hash(bytes_of(key)));
+        let aim = self.core.table().aim(crate::shape::hash(bytes_of(key)));
+        aim.prefetch();
     }
 
     /// Sets the time in ticks, for [`LruOptions::idle`].

@@ -8,7 +8,9 @@
 //! scanned entries can go, the oldest one goes by force.
 //!
 //! A second rotation walks through the inactive list, and moves entries that were looked up to the
-//! active list before they come to the end.
+//! active list before they come to the end. It looks at an eighth of the entries while the last searches
+//! and rotations found none that was looked up: under a flood of new keys there is nothing to move, and
+//! each look costs a cache line.
 
 use super::{AHEAD, Reason, Work};
 use crate::fifo::Fifo;
@@ -19,7 +21,12 @@ use crate::table::Taken;
 pub(crate) struct Clock {
     active: Fifo,
     inactive: Fifo,
+    /// The searches and rotations of the inactive list, up to [`CALM`], since one found an entry that had been looked up.
+    calm: u8,
 }
+
+/// The searches and rotations in a row after which a rotation looks at fewer entries.
+const CALM: u8 = 8;
 
 impl Clock {
     #[inline(always)]
@@ -38,11 +45,17 @@ impl Clock {
 
     pub(super) fn rotate<S: Shape, F: FnMut(u32, Reason)>(&mut self, work: &Work<'_, S, F>) {
         self.rotate_active(work);
-        let active = &mut self.active;
+        let scans = match self.calm {
+            CALM => (work.scans / 8).max(1),
+            _ => work.scans,
+        };
+        self.calm = CALM.min(self.calm + 1);
+        let (active, calm) = (&mut self.active, &mut self.calm);
         let prefetch = |slot| work.table.prefetch_slot(slot);
-        self.inactive.scan(work.pool, work.scans, prefetch, |slot| {
+        self.inactive.scan(work.pool, scans, prefetch, |slot| {
             let referenced = work.references(slot) > 0;
             if referenced {
+                *calm = 0;
                 work.set_references(slot, 0);
                 active.push(work.pool, slot);
             }
@@ -81,7 +94,9 @@ impl Clock {
                 work.table.prefetch_slot(next);
             }
         }
+        self.calm = CALM.min(self.calm + 1);
         let (mut scans, active, pool, table) = (0, &mut self.active, work.pool, work.table);
+        let calm = &mut self.calm;
         self.inactive.drain(pool, |slot, next| {
             if got == want || scans == work.scans {
                 return false;
@@ -91,6 +106,7 @@ impl Clock {
                 table.prefetch_slot(next);
             }
             if work.references(slot) > 0 && table.is_live(slot) {
+                *calm = 0;
                 work.set_references(slot, 0);
                 active.push(pool, slot);
             } else if work.take(slot, Reason::Inactive) == Taken::Entry {

@@ -9,13 +9,14 @@ use crate::memory::Mapping;
 use weir_sync::primitive::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 #[cfg(not(loom))]
-pub(super) use mapped::Buckets;
+pub(super) use mapped::{Bucket, Buckets};
 #[cfg(loom)]
-pub(super) use modelled::Buckets;
+pub(super) use modelled::{Bucket, Buckets};
 
 #[cfg(not(loom))]
 mod mapped {
     use super::{AtomicU8, AtomicU32, AtomicU64, Error, HEAD, Mapping};
+    use core::marker::PhantomData;
 
     pub(in crate::table) struct Buckets {
         memory: Mapping,
@@ -77,6 +78,50 @@ mod mapped {
         pub(in crate::table) fn address(&self, stride: usize, bucket: usize) -> *const u8 {
             self.memory.start().wrapping_add(bucket * stride)
         }
+        /// Returns a bucket below the count.
+        #[inline(always)]
+        pub(in crate::table) fn bucket(&self, stride: usize, bucket: usize) -> Bucket<'_> {
+            Bucket(self.address(stride, bucket), PhantomData)
+        }
+    }
+
+    /// A bucket, by its address: however many places are accessed, the address is computed once.
+    #[derive(Clone, Copy)]
+    pub(in crate::table) struct Bucket<'a>(*const u8, PhantomData<&'a Buckets>);
+
+    impl<'a> Bucket<'a> {
+        #[inline(always)]
+        fn at<T>(self, offset: usize) -> &'a T {
+            // SAFETY: the bucket lies in the mapping that `'a` borrows, and the callers pass places below its stride.
+            // The memory is zeroed, which is a value of each atomic integer, and each place is accessed with one
+            // size only.
+            unsafe { &*self.0.add(offset).cast::<T>() }
+        }
+        #[inline(always)]
+        pub(in crate::table) fn control(self) -> &'a AtomicU64 {
+            self.at(0)
+        }
+        #[inline(always)]
+        pub(in crate::table) fn tags(self) -> &'a AtomicU32 {
+            self.at(8)
+        }
+        #[inline(always)]
+        pub(in crate::table) fn reference(self, slot: usize) -> &'a AtomicU8 {
+            self.at(12 + slot)
+        }
+        #[inline(always)]
+        pub(in crate::table) fn word(self, word: usize) -> &'a AtomicU32 {
+            self.at(HEAD + 4 * word)
+        }
+        /// Two words at once, as [`Buckets::double`].
+        #[inline(always)]
+        pub(in crate::table) fn double(self, word: usize) -> &'a AtomicU64 {
+            self.at(HEAD + 4 * word)
+        }
+        #[inline(always)]
+        pub(in crate::table) fn address(self) -> *const u8 {
+            self.0
+        }
     }
 }
 
@@ -125,6 +170,38 @@ mod modelled {
         }
         pub(in crate::table) fn address(&self, _: usize, _: usize) -> *const u8 {
             core::ptr::null()
+        }
+        pub(in crate::table) fn bucket(&self, stride: usize, bucket: usize) -> Bucket<'_> {
+            Bucket {
+                buckets: self,
+                stride,
+                bucket,
+            }
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    pub(in crate::table) struct Bucket<'a> {
+        buckets: &'a Buckets,
+        stride: usize,
+        bucket: usize,
+    }
+
+    impl<'a> Bucket<'a> {
+        pub(in crate::table) fn control(self) -> &'a AtomicU64 {
+            self.buckets.control(self.stride, self.bucket)
+        }
+        pub(in crate::table) fn tags(self) -> &'a AtomicU32 {
+            self.buckets.tags(self.stride, self.bucket)
+        }
+        pub(in crate::table) fn reference(self, slot: usize) -> &'a AtomicU8 {
+            self.buckets.reference(self.stride, self.bucket, slot)
+        }
+        pub(in crate::table) fn word(self, word: usize) -> &'a AtomicU32 {
+            self.buckets.word(self.stride, self.bucket, word)
+        }
+        pub(in crate::table) fn address(self) -> *const u8 {
+            self.buckets.address(self.stride, self.bucket)
         }
     }
 }
