@@ -183,6 +183,12 @@ fn bridge_vlan_options() {
     }
 }
 
+/// `ip stats` and `ip link xstats`.
+#[test]
+fn statistics_of_links() {
+    same_as_linux("stats");
+}
+
 #[test]
 fn bridge_flush() {
     same_as_linux("bridge-flush");

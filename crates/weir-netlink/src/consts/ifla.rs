@@ -491,6 +491,17 @@ pub mod stats {
     pub const LINK_OFFLOAD_XSTATS: u16 = 4;
     pub const AF_SPEC: u16 = 5;
     pub const MAX: u16 = 5;
+
+    /// Nested in `LINK_OFFLOAD_XSTATS` (`IFLA_OFFLOAD_XSTATS_*`).
+    pub mod offload {
+        pub const CPU_HIT: u16 = 1;
+        pub const HW_S_INFO: u16 = 2;
+        pub const L3_STATS: u16 = 3;
+
+        // Nested in an entry of `HW_S_INFO`.
+        pub const INFO_REQUEST: u16 = 1;
+        pub const INFO_USED: u16 = 2;
+    }
 }
 
 /// Values of `IFLA_EVENT`.

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Extended statistics of links: RTM_GETSTATS (`rtnl_stats_dump`), for `bridge -s vlan`.
+//! Statistics of links: RTM_GETSTATS for one device and for all (`rtnl_stats_get`, `rtnl_stats_dump`), as `ip stats` and
+//! `bridge -s vlan` ask for them.
 //!
-//! Not implemented: requests for one device, `IFLA_STATS_LINK_OFFLOAD_XSTATS` and `IFLA_STATS_AF_SPEC`, which are
-//! refused.
+//! A bridge and its ports have extended statistics. No device has statistics of hardware: `l3_stats` are off and unused.
+//! Not implemented: the extended statistics of bonds and those of MPLS, which are left out.
 
 use std::sync::Arc;
 
-use weir_netlink::ifla::stats;
-use weir_netlink::{Error, IfStatsMsg, Writer, errno, ifla, rtm};
+use weir_netlink::ifla::stats::{self, offload};
+use weir_netlink::{Error, IfStatsMsg, Policy, Rule, Strictness, Writer, errno, ifla, policy, rtm};
+use weir_sync::rcu::Guard;
 
 use crate::device::Device;
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
@@ -15,7 +17,7 @@ use crate::rtnl::{Collected, Ctl, Dump, Handler};
 /// The handled request types.
 pub const HANDLERS: &[Handler] = &[Handler {
     ty: rtm::GETSTATS,
-    doit: None,
+    doit: Some(get),
     dumpit: Some(dump),
 }];
 
@@ -31,15 +33,31 @@ fn text(message: &'static str) -> Error {
     Error::msg(errno::EINVAL, message)
 }
 
-/// A message: the device, and the attribute and contents of its bridge's part.
-type Item = (Arc<Device>, Option<(u16, Vec<u8>)>);
+/// The extended statistics in a message: attributes with the contents of their bridge's parts.
+type Parts = Vec<(u16, Vec<u8>)>;
 
-fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
+/// What a request asks for (`struct rtnl_stats_dump_filters`).
+#[derive(Clone, Copy)]
+struct Asked {
+    mask: u32,
+    /// Of the statistics of hardware.
+    offload: u32,
+}
+
+static FILTERS: Policy = policy! { max stats::MAX;
+    stats::LINK_OFFLOAD_XSTATS => Rule::u32().range(0, 0xf),
+};
+static POLICY: Policy = policy! { max stats::GETSET_MAX;
+    stats::GET_FILTERS => Rule::nested(&FILTERS),
+};
+
+/// Reads a request (`rtnl_valid_stats_req`, `rtnl_stats_get_parse`).
+fn asked(ctl: &Ctl<'_>, unset: &'static str, dumps: bool) -> Result<(u32, Asked), Error> {
     let header = ctl.message.fixed::<IfStatsMsg>();
     let header = header.map_err(|_| text("Invalid header for stats dump"))?;
     let mask = header.filter_mask;
     if ctl.strict {
-        if header.pad1 != 0 || header.pad2 != 0 || header.ifindex != 0 {
+        if header.pad1 != 0 || header.pad2 != 0 || dumps && header.ifindex != 0 {
             return Err(text("Invalid values in header for stats dump request"));
         }
         if mask >= bit(stats::MAX + 1) {
@@ -47,56 +65,118 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
         }
     }
     if mask == 0 {
-        return Err(text("Filter mask must be set for stats dump"));
+        return Err(text(unset));
     }
-    let served = [stats::LINK_64, stats::LINK_XSTATS, stats::LINK_XSTATS_SLAVE];
-    if mask & !served.map(bit).iter().sum::<u32>() != 0 {
-        return Err(Error::unsupported(
-            "Only IFLA_STATS_LINK_64 and the extended statistics of links are served",
-        ));
+    let (_, table) = ctl
+        .message
+        .parse::<IfStatsMsg>(&POLICY, Strictness::Strict)?;
+    let mut offload = u32::MAX;
+    if let Some(filters) = table.get(stats::GET_FILTERS) {
+        let inner = filters.parse(&FILTERS, Strictness::Strict)?;
+        offload = inner.u32(stats::LINK_OFFLOAD_XSTATS)?.unwrap_or(offload);
     }
-    let mut items: Vec<Item> = Vec::new();
-    for device in ctl.ns.all_devices() {
-        let begin = items.len();
-        let own = device.link.bridging();
-        let above = device.master(ctl.guard);
-        let above = above.and_then(|above| above.link.bridging());
-        for (ty, bridging) in [(stats::LINK_XSTATS, own), (stats::LINK_XSTATS_SLAVE, above)] {
-            if let Some(bridging) = bridging.filter(|_| mask & bit(ty) != 0) {
-                let parts = bridging.extended_statistics(ctl.guard, &device);
-                items.extend(
-                    parts
-                        .into_iter()
-                        .map(|part| (device.clone(), Some((ty, part)))),
-                );
+    Ok((header.ifindex, Asked { mask, offload }))
+}
+
+/// Returns the extended statistics of a device, in as many messages as they need.
+fn parts(guard: &Guard, device: &Arc<Device>, mask: u32) -> Vec<Parts> {
+    let own = device.link.bridging();
+    let above = device.master(guard);
+    let above = above.and_then(|above| above.link.bridging());
+    let mut messages = vec![Parts::new()];
+    for (ty, bridging) in [(stats::LINK_XSTATS, own), (stats::LINK_XSTATS_SLAVE, above)] {
+        let Some(bridging) = bridging.filter(|_| mask & bit(ty) != 0) else {
+            continue;
+        };
+        let all = bridging.extended_statistics(guard, device);
+        for (number, part) in all.into_iter().enumerate() {
+            if number > 0 {
+                messages.push(Parts::new());
+            }
+            if let Some(message) = messages.last_mut() {
+                message.push((ty, part));
             }
         }
-        if items.len() == begin {
-            items.push((device, None));
+    }
+    messages
+}
+
+/// Writes a message (`rtnl_fill_statsinfo`). `ends` says whether it is the last of its device.
+fn fill(out: &mut Writer, device: &Device, asked: &Asked, parts: &Parts, ends: bool) {
+    let wants = |ty| asked.mask & bit(ty) != 0;
+    out.fixed(&IfStatsMsg {
+        ifindex: device.ifindex(),
+        filter_mask: asked.mask,
+        ..IfStatsMsg::default()
+    });
+    if wants(stats::LINK_64) {
+        let statistics = super::link::statistics(device);
+        out.put_fixed_pad(stats::LINK_64, &statistics, ifla::stats::UNSPEC);
+    }
+    for (ty, part) in parts {
+        let nest = out.nest_noflag(*ty);
+        let inner = out.nest_noflag(TYPE_BRIDGE);
+        out.raw(part);
+        out.end(inner);
+        out.end(nest);
+    }
+    if !ends {
+        return;
+    }
+    if wants(stats::LINK_OFFLOAD_XSTATS) && asked.offload & bit(offload::HW_S_INFO) != 0 {
+        let nest = out.nest_noflag(stats::LINK_OFFLOAD_XSTATS);
+        let info = out.nest(offload::HW_S_INFO);
+        let l3 = out.nest(offload::L3_STATS);
+        out.put_u8(offload::INFO_REQUEST, 0);
+        out.put_u8(offload::INFO_USED, 0);
+        out.end(l3);
+        out.end(info);
+        out.end(nest);
+    }
+    if wants(stats::AF_SPEC) {
+        let nest = out.nest_noflag(stats::AF_SPEC);
+        out.end(nest);
+    }
+}
+
+fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let (index, asked) = asked(ctl, "Filter mask must be set for stats get", false)?;
+    if index == 0 {
+        return Err(Error::new(errno::EINVAL));
+    }
+    let device = ctl.ns.device(index, ctl.guard).cloned();
+    let device = device.ok_or_else(|| Error::new(errno::ENODEV))?;
+    let mut whole = Parts::new();
+    for (ty, part) in parts(ctl.guard, &device, asked.mask).into_iter().flatten() {
+        match whole.last_mut() {
+            Some((last, all)) if *last == ty => all.extend(part),
+            _ => whole.push((ty, part)),
         }
     }
-    let basic = mask & bit(stats::LINK_64) != 0;
+    ctl.reply(rtm::NEWSTATS, 0, |out| {
+        fill(out, &device, &asked, &whole, true)
+    })
+}
+
+/// A message of a dump: the device, its part, and whether it is the last of the device.
+type Item = (Arc<Device>, Parts, bool);
+
+fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
+    let (_, asked) = asked(ctl, "Filter mask must be set for stats dump", true)?;
+    let mut items: Vec<Item> = Vec::new();
+    for device in ctl.ns.all_devices() {
+        let messages = parts(ctl.guard, &device, asked.mask);
+        let last = messages.len() - 1;
+        for (number, parts) in messages.into_iter().enumerate() {
+            items.push((device.clone(), parts, number == last));
+        }
+    }
     Ok(Collected::boxed(
         items,
         false,
-        move |ctl, (device, part): &Item, out: &mut Writer| {
+        move |ctl, (device, parts, ends): &Item, out: &mut Writer| {
             ctl.message(out, rtm::NEWSTATS, |out| {
-                out.fixed(&IfStatsMsg {
-                    ifindex: device.ifindex(),
-                    filter_mask: mask,
-                    ..IfStatsMsg::default()
-                });
-                if basic {
-                    let statistics = super::link::statistics(device);
-                    out.put_fixed_pad(stats::LINK_64, &statistics, ifla::stats::UNSPEC);
-                }
-                if let Some((ty, part)) = part {
-                    let nest = out.nest_noflag(*ty);
-                    let inner = out.nest_noflag(TYPE_BRIDGE);
-                    out.raw(part);
-                    out.end(inner);
-                    out.end(nest);
-                }
+                fill(out, device, &asked, parts, *ends);
             })
         },
     ))

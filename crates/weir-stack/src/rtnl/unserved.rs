@@ -36,7 +36,7 @@ const SENTENCES: &[(u16, u16, &str)] = &[
     (
         rtm::NEWSTATS,
         rtm::SETSTATS,
-        "Statistics are served in dumps (RTM_GETSTATS with NLM_F_DUMP) and are part of links",
+        "Devices have no statistics of hardware",
     ),
     (
         rtm::GETVLAN,
