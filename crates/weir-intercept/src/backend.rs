@@ -223,6 +223,11 @@ pub enum InetCall {
     SetOption(SocketId, i32, i32),
     /// `getsockopt(level, name)`; the bytes are what the caller's buffer holds, the reply's the value.
     Option(SocketId, i32, i32),
+    /// Keeps what a datagram socket receives until [`InetCall::Plain`].
+    Hold(SocketId),
+    /// The packets of a datagram socket are plain from now on ([`crate::datagram`]), and what the client writes to the pair
+    /// is sent. The bytes are the packets that were in the pair, each after its length (`u32`).
+    Plain(SocketId),
     /// Returns when the socket has all packets of the present time, if the stack's clock is virtual.
     Delivered(SocketId),
     /// How many bytes of a stream its peer has not acknowledged (`SIOCOUTQ`), as value.

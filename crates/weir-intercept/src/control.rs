@@ -140,7 +140,7 @@ fn send_with<T: Serialize>(
     }
     bytes[..4].copy_from_slice(&(length as u32).to_le_bytes());
     bytes.extend_from_slice(own);
-    let sent = sys::send_with_fds(stream.as_fd(), &bytes, fds).map_err(into_io)?;
+    let sent = sys::send_with_fds(stream.as_fd(), &bytes, fds, 0).map_err(into_io)?;
     stream.write_all(&bytes[sent..])
 }
 
@@ -150,7 +150,7 @@ fn receive<T: for<'a> Deserialize<'a>>(
 ) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     let mut length = [0; 4];
     let (n, fds) = loop {
-        match sys::receive_with_fds(stream.as_fd(), &mut length) {
+        match sys::receive_with_fds(stream.as_fd(), &mut length, 0) {
             Err(Errno(libc::EINTR)) => {}
             other => break other.map_err(into_io)?,
         }

@@ -4,8 +4,14 @@
 //! A client's datagram socket is one end of a `SOCK_SEQPACKET` pair. The stack writes one packet per datagram: a head of
 //! [`HEAD`] bytes, the sender's address, the control messages, the data. The supervisor takes the packet when the client
 //! calls `recvmsg`, and writes its parts where the call wants them.
+//!
+//! A *plain* socket is one that the client also has at a number at which calls do not stop. Its packets are the data alone,
+//! so that the client's own `read` and `recv` get them. The rest goes with the packet as a file in memory, which only the
+//! supervisor looks at ([`send_plain`]).
 
-use std::os::fd::{AsFd, OwnedFd};
+use crate::backend::Errno;
+use crate::sys;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The length of the head in bytes.
 pub const HEAD: usize = 28;
@@ -49,6 +55,11 @@ impl<'a> Datagram<'a> {
         head
     }
 
+    /// Returns all but the data: head, address and control messages.
+    fn before_data(&self) -> Vec<u8> {
+        [&self.head(), self.from, self.control].concat()
+    }
+
     /// Returns the whole packet.
     pub fn to_bytes(&self) -> Vec<u8> {
         [&self.head(), self.from, self.control, self.data].concat()
@@ -75,14 +86,83 @@ impl<'a> Datagram<'a> {
     }
 }
 
+/// Writes a datagram to the pair of a plain socket.
+///
+/// # Errors
+/// EAGAIN if there is no room, and the errors of `memfd_create` and `sendmsg`.
+pub fn send_plain(end: &OwnedFd, datagram: &Datagram<'_>) -> Result<(), Errno> {
+    let rest = sys::memory_file(c"datagram", &datagram.before_data())?;
+    let flags = libc::MSG_DONTWAIT;
+    sys::send_with_fds(end.as_fd(), datagram.data, &[rest.as_fd()], flags).map(drop)
+}
+
+/// Takes the next packet from the pair, plain or not, as one with its head. Returns its length; less than [`HEAD`] at the
+/// end.
+pub(crate) fn receive(
+    end: BorrowedFd<'_>,
+    packet: &mut [u8],
+    flags: i32,
+    plain: bool,
+) -> Result<usize, Errno> {
+    let flags = flags | libc::MSG_DONTWAIT;
+    if !plain {
+        return sys::receive(end, packet, flags);
+    }
+    let (length, files) = sys::receive_with_fds(end, packet, flags)?;
+    let Some(rest) = files.first() else {
+        return Ok(length);
+    };
+    let rest = sys::content_of(rest.as_fd())?;
+    let room = packet.len().checked_sub(rest.len());
+    let data = room.ok_or(Errno(libc::EMSGSIZE))?.min(length);
+    packet.copy_within(..data, rest.len());
+    packet[..rest.len()].copy_from_slice(&rest);
+    Ok(rest.len() + data)
+}
+
 /// Returns the memory in bytes of what the other end of a pair has not read (`SIOCOUTQ`).
 pub fn unread(end: &OwnedFd) -> usize {
-    crate::sys::unread(end.as_fd())
+    sys::unread(end.as_fd())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plain_packet_is_its_data_to_a_reader_and_whole_to_the_supervisor() {
+        let (client, wire) = sys::socket_pair(libc::SOCK_SEQPACKET).unwrap();
+        for data in [&b"data"[..], b""] {
+            let datagram = Datagram {
+                from: &[2, 0, 0, 53, 10, 0, 0, 1],
+                control: &[1; 24],
+                data,
+                length: 9,
+                flags: 0x20,
+                time: 7,
+            };
+            for _ in 0..3 {
+                send_plain(&wire, &datagram).unwrap();
+            }
+            let mut packet = [0; 100];
+            let flags = libc::MSG_DONTWAIT;
+            assert_eq!(
+                sys::receive(client.as_fd(), &mut packet, flags),
+                Ok(data.len())
+            );
+            assert_eq!(packet[..data.len()], *data);
+            for flags in [libc::MSG_PEEK, 0, 0] {
+                let n = receive(client.as_fd(), &mut packet, flags, true).unwrap();
+                assert_eq!(Datagram::parse(&packet[..n]), Some(datagram));
+            }
+            assert_eq!(
+                receive(client.as_fd(), &mut packet, 0, true),
+                Err(Errno(libc::EAGAIN))
+            );
+        }
+        drop(wire);
+        assert_eq!(receive(client.as_fd(), &mut [0; 9], 0, true), Ok(0));
+    }
 
     #[test]
     fn a_packet_is_read_as_it_was_written() {

@@ -32,6 +32,9 @@ pub(crate) const TRAFFIC_FDS: std::ops::Range<u32> = 896..960;
 pub(crate) const SOCKET_FDS: std::ops::Range<u32> = 512..896;
 /// Those of programs with more of them, which have raised their limit of open files.
 pub(crate) const HIGH_FDS: std::ops::Range<u32> = 16_384..81_920;
+/// The numbers of standard input and output, onto which a server of datagrams is started by inetd. The calls on messages
+/// stop there, since only sockets have them.
+pub(crate) const STANDARD_FDS: std::ops::Range<u32> = 0..3;
 /// A `write` of at most this many bytes to standard output stops too. A shell runs `echo 1 > FILE`
 /// as `open`, `dup2` to 1, `write`; trapping this `write` is the only way to make a refused value
 /// fail in the shell.
@@ -140,6 +143,7 @@ const FIRST_WRITE_FD: u32 = WRITE_FDS.start;
 const TRAFFIC: Test = Range(0, SOCKET_FDS.start, TRAFFIC_FDS.end - 1);
 const SOCKETS: Test = Range(0, SOCKET_FDS.start, SOCKET_FDS.end - 1);
 const HIGH: Test = Range(0, HIGH_FDS.start, HIGH_FDS.end - 1);
+const STANDARD: Test = Range(0, STANDARD_FDS.start, STANDARD_FDS.end - 1);
 /// Families that would reach a network outside: INET, INET6, PACKET, VSOCK, XDP.
 const OUTSIDE: &[u32] = &[
     libc::AF_INET as u32,
@@ -155,6 +159,7 @@ const RULES: &[Rule] = &[
     // them slows it down.
     (If::Always, libc::SYS_sendmsg, &[TRAFFIC], Notify),
     (If::NoHostNetwork, libc::SYS_sendmsg, &[HIGH], Notify),
+    (If::NoHostNetwork, libc::SYS_sendmsg, &[STANDARD], Notify),
     (
         If::NoHostNetwork,
         libc::SYS_sendmsg,
@@ -163,6 +168,7 @@ const RULES: &[Rule] = &[
     ),
     (If::Always, libc::SYS_recvmsg, &[TRAFFIC], Notify),
     (If::NoHostNetwork, libc::SYS_recvmsg, &[HIGH], Notify),
+    (If::NoHostNetwork, libc::SYS_recvmsg, &[STANDARD], Notify),
     (
         If::Always,
         libc::SYS_recvmsg,
@@ -171,8 +177,10 @@ const RULES: &[Rule] = &[
     ),
     (If::Always, libc::SYS_sendmmsg, &[TRAFFIC], Notify),
     (If::NoHostNetwork, libc::SYS_sendmmsg, &[HIGH], Notify),
+    (If::NoHostNetwork, libc::SYS_sendmmsg, &[STANDARD], Notify),
     (If::Always, libc::SYS_recvmmsg, &[TRAFFIC], Notify),
     (If::NoHostNetwork, libc::SYS_recvmmsg, &[HIGH], Notify),
+    (If::NoHostNetwork, libc::SYS_recvmmsg, &[STANDARD], Notify),
     (
         If::Always,
         libc::SYS_recvmmsg,
@@ -330,6 +338,14 @@ const RULES: &[Rule] = &[
     (If::NoHostNetwork, libc::SYS_shutdown, &[], Notify),
     (If::NoHostNetwork, libc::SYS_dup, &[SOCKETS], Notify),
     (If::NoHostNetwork, libc::SYS_dup, &[HIGH], Notify),
+    #[cfg(target_arch = "x86_64")]
+    (If::NoHostNetwork, libc::SYS_dup2, &[SOCKETS], Notify),
+    #[cfg(target_arch = "x86_64")]
+    (If::NoHostNetwork, libc::SYS_dup2, &[HIGH], Notify),
+    (If::NoHostNetwork, libc::SYS_dup3, &[SOCKETS], Notify),
+    (If::NoHostNetwork, libc::SYS_dup3, &[HIGH], Notify),
+    (If::NoHostNetwork, libc::SYS_sendfile, &[SOCKETS], Notify),
+    (If::NoHostNetwork, libc::SYS_sendfile, &[HIGH], Notify),
     (
         If::NoHostNetwork,
         libc::SYS_fcntl,

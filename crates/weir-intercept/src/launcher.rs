@@ -750,7 +750,7 @@ fn start(plan: &Plan) -> Result<Running, (Step, Errno)> {
     let mut listener = None;
     let mut buffer = [0; 16];
     let failure = loop {
-        match sys::receive_with_fds(started.setup.as_fd(), &mut buffer) {
+        match sys::receive_with_fds(started.setup.as_fd(), &mut buffer, 0) {
             Err(Errno(libc::EINTR)) => {}
             Err(errno) => break Some((Step::Other, errno)),
             Ok((0, _)) => break None,

@@ -358,6 +358,7 @@ pub(crate) fn send_with_fds(
     fd: BorrowedFd<'_>,
     bytes: &[u8],
     fds: &[BorrowedFd<'_>],
+    flags: i32,
 ) -> Result<usize, Errno> {
     assert!(fds.len() <= MAX_FDS, "at most 64 descriptors per message");
     let mut io = libc::iovec {
@@ -389,7 +390,7 @@ pub(crate) fn send_with_fds(
         }
     }
     // SAFETY: the message describes live buffers.
-    let n = unsafe { libc::sendmsg(fd.as_raw_fd(), &message, libc::MSG_NOSIGNAL) };
+    let n = unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags | libc::MSG_NOSIGNAL) };
     Ok(check(n as i64)? as usize)
 }
 
@@ -397,6 +398,7 @@ pub(crate) fn send_with_fds(
 pub(crate) fn receive_with_fds(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
+    flags: i32,
 ) -> Result<(usize, Vec<OwnedFd>), Errno> {
     let mut io = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
@@ -410,7 +412,7 @@ pub(crate) fn receive_with_fds(
     message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = control.0.len() as _;
     // SAFETY: the message describes live buffers with their true sizes.
-    let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
+    let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, flags | libc::MSG_CMSG_CLOEXEC) };
     let n = check(n as i64)? as usize;
     let mut fds = Vec::new();
     // SAFETY: the kernel filled msg_control up to msg_controllen; the CMSG macros stay within it,
@@ -480,6 +482,26 @@ pub(crate) fn memory_file(name: &CStr, content: &[u8]) -> Result<OwnedFd, Errno>
         at += check(n as i64)? as usize;
     }
     Ok(fd)
+}
+
+/// Returns the content of a file in memory.
+pub(crate) fn content_of(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    // SAFETY: all-zero is a valid stat.
+    let mut status: libc::stat = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: the kernel writes one struct stat.
+    check(unsafe { libc::fstat(file.as_raw_fd(), &mut status) })?;
+    let mut content = vec![0; usize::try_from(status.st_size).unwrap_or(0)];
+    // SAFETY: pointer and length describe `content`.
+    let n = unsafe {
+        libc::pread(
+            file.as_raw_fd(),
+            content.as_mut_ptr().cast(),
+            content.len(),
+            0,
+        )
+    };
+    content.truncate(check(n as i64)? as usize);
+    Ok(content)
 }
 
 /// Opens a path, close-on-exec.
@@ -790,23 +812,34 @@ pub(crate) fn make_unique_directory(prefix: &Path) -> Result<PathBuf, Errno> {
 
 /// Returns the soft `RLIMIT_RSS` of a process, bytes (Linux stores it and ignores it).
 pub(crate) fn soft_limit(pid: u32) -> Option<u64> {
-    limits(pid, None).ok().map(|limit| limit.rlim_cur)
+    let limit = limits(pid, libc::RLIMIT_RSS, None).ok()?;
+    Some(limit.rlim_cur)
+}
+
+/// Returns the number beyond the highest descriptor that a process may have (`RLIMIT_NOFILE`).
+pub(crate) fn most_files(pid: u32) -> Option<u64> {
+    let limit = limits(pid, libc::RLIMIT_NOFILE, None).ok()?;
+    Some(limit.rlim_cur)
 }
 
 /// Sets the soft `RLIMIT_RSS` of a process.
 pub(crate) fn set_soft_limit(pid: u32, soft: u64) -> Result<(), Errno> {
-    let mut limit = limits(pid, None)?;
+    let mut limit = limits(pid, libc::RLIMIT_RSS, None)?;
     limit.rlim_cur = soft;
-    limits(pid, Some(limit)).map(drop)
+    limits(pid, libc::RLIMIT_RSS, Some(limit)).map(drop)
 }
 
-/// Reads the limit, and sets it if `new` is given.
-fn limits(pid: u32, new: Option<libc::rlimit64>) -> Result<libc::rlimit64, Errno> {
+/// Reads a limit of a process, and sets it if `new` is given.
+fn limits(
+    pid: u32,
+    resource: libc::__rlimit_resource_t,
+    new: Option<libc::rlimit64>,
+) -> Result<libc::rlimit64, Errno> {
     // SAFETY: all-zero is a valid rlimit64.
     let mut old: libc::rlimit64 = unsafe { MaybeUninit::zeroed().assume_init() };
     let new = new.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: `new` is null or points to a live limit, `old` has room.
-    check(unsafe { libc::prlimit64(pid as i32, libc::RLIMIT_RSS, new, &mut old) })?;
+    check(unsafe { libc::prlimit64(pid as i32, resource, new, &mut old) })?;
     Ok(old)
 }
 

@@ -113,7 +113,7 @@ impl Connection {
     /// [`send`](Self::send) does.
     pub fn send_with(&self, datagram: &[u8], files: &[OwnedFd]) -> Result<(), Errno> {
         let fds: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
-        sys::send_with_fds(self.fd.as_fd(), datagram, &fds).map(drop)
+        sys::send_with_fds(self.fd.as_fd(), datagram, &fds, 0).map(drop)
     }
 
     /// Waits until a request is available or the client has closed its end. Returns false after

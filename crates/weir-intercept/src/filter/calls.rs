@@ -190,8 +190,13 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Stops,
-        why: "Duplicates of datagram sockets get a number at which calls stop; other descriptors are duplicated by the kernel.",
-        calls: &[("dup", 32), ("fcntl", 72)],
+        why: "Duplicates of datagram sockets get a number at which calls stop, or become plain; other descriptors are duplicated by the kernel.",
+        calls: &[("dup", 32), ("dup2", 33), ("dup3", 292), ("fcntl", 72)],
+    },
+    Group {
+        fate: Fate::Stops,
+        why: "A file that is sent through a datagram socket is its data; to other descriptors the kernel sends.",
+        calls: &[("sendfile", 40)],
     },
     Group {
         fate: Fate::StopsByCarrier,
@@ -278,8 +283,6 @@ pub(crate) const GROUPS: &[Group] = &[
             ("close_range", 436),
             ("fstat", 5),
             ("lseek", 8),
-            ("dup2", 33),
-            ("dup3", 292),
             ("flock", 73),
             ("fsync", 74),
             ("fdatasync", 75),
@@ -294,7 +297,6 @@ pub(crate) const GROUPS: &[Group] = &[
             ("fadvise64", 221),
             ("readahead", 187),
             ("copy_file_range", 326),
-            ("sendfile", 40),
             ("splice", 275),
             ("tee", 276),
             ("vmsplice", 278),

@@ -344,6 +344,8 @@ impl Supervisor {
             libc::SYS_accept | libc::SYS_accept4 => self.accept(call),
             libc::SYS_shutdown => self.shutdown(call),
             libc::SYS_dup | libc::SYS_fcntl => self.duplicate_socket(call),
+            libc::SYS_dup3 => self.duplicate_onto(call, call.int(2)),
+            libc::SYS_sendfile => self.send_file(call),
             libc::SYS_getsockname => self.socket_name(call),
             libc::SYS_getpeername => self.peer_name(call),
             libc::SYS_setsockopt => self.set_option(call),
@@ -355,7 +357,7 @@ impl Supervisor {
             }
             libc::SYS_ioctl if call.args[1] as u32 == libc::FIONREAD as u32 => {
                 match self.inet_of(call) {
-                    Some(_) => self.next_length(call),
+                    Some(socket) => self.next_length(call, socket),
                     None => Ok(Answer::Continue),
                 }
             }
@@ -401,6 +403,7 @@ impl Supervisor {
             libc::SYS_rename => self.rename(call, (HERE, first), (HERE, second)),
             libc::SYS_time => self.read_clock(call),
             libc::SYS_alarm => self.timer(call),
+            libc::SYS_dup2 => self.duplicate_onto(call, 0),
             libc::SYS_poll | libc::SYS_select | libc::SYS_epoll_wait => self.wait(call),
             _ => Ok(Answer::Continue),
         }

@@ -289,7 +289,10 @@ impl Supervisor {
 
     pub(super) fn write(&mut self, call: &Call, address: u64, length: u64) -> Handled {
         let Some(served) = self.writer_of(call) else {
-            return Ok(Answer::Continue);
+            return match self.plain_of(call) {
+                Some(socket) => self.send_datagram(call, socket),
+                None => Ok(Answer::Continue),
+            };
         };
         let mut value = vec![0; (length as usize).min(MAX_VALUE)];
         let n = sys::read_memory(call.tid, address, &mut value)?;

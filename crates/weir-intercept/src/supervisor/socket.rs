@@ -70,6 +70,8 @@ pub(super) struct Sockets {
     pub(super) swapped: Vec<super::internet::Swapped>,
     /// The time of the last datagram of the sockets whose programs ask for it, by their id.
     pub(super) stamps: BTreeMap<u64, Option<u64>>,
+    /// The datagram sockets whose packets are plain ([`crate::datagram`]).
+    pub(super) plain: BTreeSet<SocketId>,
     /// The streams whose programs did not wait for the end of the handshake, and have not asked for it by `connect`.
     pub(super) beginning: BTreeSet<SocketId>,
     /// The files of `/dev/net/tun`.

@@ -5,7 +5,7 @@ use super::super::parked::Waiting;
 use super::super::traffic::receive_flags;
 use super::{Handled, InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall};
-use crate::datagram::{Datagram, HEAD, WAKE};
+use crate::datagram::{self, Datagram, HEAD, WAKE};
 use crate::seccomp::{Answer, Call};
 use crate::sys;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -135,7 +135,8 @@ impl Supervisor {
             // Data beyond the caller's room are cut here; the head says how many there were.
             let mut packet = std::mem::take(&mut self.packet);
             packet.resize(MAX_PACKET, 0);
-            let n = sys::receive(file, &mut packet, libc::MSG_DONTWAIT | peek);
+            let plain = self.sockets.plain.contains(&socket.id);
+            let n = datagram::receive(file, &mut packet, peek, plain);
             let taken = match n {
                 // The socket is shut down, or gone in the stack. Only a call that may wait shows that.
                 Ok(n)
@@ -249,15 +250,30 @@ impl Supervisor {
     }
 
     /// Serves `ioctl(FIONREAD)`: the length of the next datagram.
-    pub(in super::super) fn next_length(&mut self, call: &Call) -> Handled {
+    pub(in super::super) fn next_length(&mut self, call: &Call, socket: InetSocket) -> Handled {
         let file: OwnedFd = self.duplicate(call)?;
-        let mut head = [0; HEAD];
-        let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
-        let length = match sys::receive(file.as_fd(), &mut head, flags) {
-            Ok(HEAD) => u32::from_ne_bytes([head[8], head[9], head[10], head[11]]),
-            _ => 0,
-        };
+        let head = self.next_head(socket, file.as_fd());
+        let length = head.map_or(0, |head| {
+            u32::from_ne_bytes([head[8], head[9], head[10], head[11]])
+        });
         sys::write_memory(call.tid, call.args[2], &length.to_ne_bytes())?;
         Ok(Answer::Value(0))
+    }
+
+    /// Returns the head of the next packet of the pair.
+    pub(super) fn next_head(
+        &mut self,
+        socket: InetSocket,
+        file: BorrowedFd<'_>,
+    ) -> Option<[u8; HEAD]> {
+        if !self.sockets.plain.contains(&socket.id) {
+            let mut head = [0; HEAD];
+            let n = datagram::receive(file, &mut head, libc::MSG_PEEK, false);
+            return (n == Ok(HEAD)).then_some(head);
+        }
+        self.packet.resize(MAX_PACKET, 0);
+        let n = datagram::receive(file, &mut self.packet, libc::MSG_PEEK, true);
+        let head = self.packet.first_chunk().copied();
+        head.filter(|_| n.is_ok_and(|n| n >= HEAD))
     }
 }

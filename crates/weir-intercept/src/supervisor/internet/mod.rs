@@ -7,19 +7,23 @@
 //! |---|---|---|---|
 //! | stream | `SOCK_STREAM` ([`stream`]) | `read`, `write`, `send`, `recv`, `poll`, `shutdown`, `dup`, `close` | `connect`, `listen`, `accept`, names, options |
 //! | datagram, raw, packet | `SOCK_SEQPACKET` ([`datagram`]) | `poll`, `close` | all other calls; `mmap` of a ring ([`mapped`]) |
+//! | the same, plain ([`plain`]) | `SOCK_SEQPACKET` | also `read`, `write`, `recv`, `send` | all other calls |
 //!
 //! A filter sees only the number of a descriptor. Therefore datagram sockets get numbers of
-//! [`SOCKET_FDS`](crate::filter::SOCKET_FDS), or of [`HIGH_FDS`](crate::filter::HIGH_FDS) when those are taken.
+//! [`SOCKET_FDS`](crate::filter::SOCKET_FDS), or of [`HIGH_FDS`](crate::filter::HIGH_FDS) when those are taken. One that a
+//! client has at another number, by `dup2` or `SCM_RIGHTS`, becomes plain.
 //!
 //! A call that has to wait is parked ([`super::parked`]).
 //!
 //! XDP and vsock sockets fail with EAFNOSUPPORT. The options of iptables and its relatives fail with ENOPROTOOPT, as
 //! without their modules; a message on standard error, once per program, says so.
 //!
-//! Not served: `dup2` of a datagram socket to a number outside the ranges, and passing one by `SCM_RIGHTS`; an error of a
-//! datagram socket in `select` and `epoll`, which show it as data ([`poll`]); `SO_LINGER` with a time to wait.
+//! Not served: an error of a datagram socket in `select` and `epoll`, which show it as data ([`poll`]); `SO_LINGER` with a
+//! time to wait.
 mod datagram;
+mod file;
 mod mapped;
+mod plain;
 mod poll;
 mod stream;
 
@@ -162,9 +166,9 @@ impl Supervisor {
             return;
         }
         let backend = &self.backend;
-        sockets
-            .rings
-            .retain(|id| backend.inet(InetCall::Ready(*id), &[]).is_ok());
+        for ids in [&mut sockets.rings, &mut sockets.plain] {
+            ids.retain(|id| backend.inet(InetCall::Ready(*id), &[]).is_ok());
+        }
         sockets
             .inet
             .retain(|_, socket| backend.inet(InetCall::Ready(socket.id), &[]).is_ok());
@@ -205,7 +209,9 @@ impl Supervisor {
             return None;
         }
         let key = self.first_key(call).ok()?;
-        self.sockets.inet.get(&key).copied()
+        let socket = self.sockets.inet.get(&key).copied()?;
+        self.make_plain_at(call, call.int(0), socket);
+        Some(socket)
     }
 
     /// Calls the stack.

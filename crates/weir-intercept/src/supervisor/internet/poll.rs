@@ -4,9 +4,9 @@
 //! The pair shows an error as POLLIN. `poll` and `ppoll` therefore stop. If a socket has an error pending or a message in
 //! its error queue, the supervisor answers with POLLERR; otherwise the kernel serves the call. `select` and `epoll` have
 //! no such answer.
-use super::Supervisor;
+use super::{InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall};
-use crate::datagram::{HEAD, WAKE};
+use crate::datagram::WAKE;
 use crate::seccomp::Call;
 use crate::sys;
 use std::os::fd::AsFd;
@@ -37,12 +37,13 @@ impl Supervisor {
             let Some(socket) = socket.filter(|socket| !socket.is_stream()) else {
                 continue;
             };
+            self.make_plain_at(call, fd, socket);
             self.look_again(call, fd, socket);
             let ready = self.backend.inet(InetCall::Ready(socket.id), &[])?.value as i16;
             if ready & libc::POLLERR != 0 {
                 let wanted = i16::from_ne_bytes([entry[4], entry[5]]);
                 let mut events = libc::POLLERR;
-                if wanted & libc::POLLIN != 0 && self.has_datagram(call, fd) {
+                if wanted & libc::POLLIN != 0 && self.has_datagram(call, fd, socket) {
                     events |= libc::POLLIN;
                 }
                 entry[REVENTS..].copy_from_slice(&events.to_ne_bytes());
@@ -56,14 +57,14 @@ impl Supervisor {
     }
 
     /// Returns whether the next packet of the pair is a datagram.
-    fn has_datagram(&self, call: &Call, fd: i32) -> bool {
-        let mut head = [0; HEAD];
-        let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
+    fn has_datagram(&mut self, call: &Call, fd: i32, socket: InetSocket) -> bool {
         let process = sys::pidfd_open(self.process(call));
         let file = process.and_then(|process| sys::pidfd_getfd(process.as_fd(), fd));
-        let flags_of =
-            |head: &[u8; HEAD]| u32::from_ne_bytes([head[16], head[17], head[18], head[19]]);
-        file.and_then(|file| sys::receive(file.as_fd(), &mut head, flags)) == Ok(HEAD)
-            && flags_of(&head) & WAKE == 0
+        let head = file
+            .ok()
+            .and_then(|file| self.next_head(socket, file.as_fd()));
+        head.is_some_and(|head| {
+            u32::from_ne_bytes([head[16], head[17], head[18], head[19]]) & WAKE == 0
+        })
     }
 }

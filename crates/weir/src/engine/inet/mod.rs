@@ -9,11 +9,11 @@
 
 mod ended;
 mod mapped;
+mod plain;
 mod stream;
 mod tun;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32};
@@ -22,10 +22,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno as Os;
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, sendmsg, socketpair,
-    sockopt,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use weir_intercept::datagram::{Datagram, WAKE};
 use weir_intercept::{Errno, InetCall, InetReply, NsId, SocketId};
 use weir_socket::{Message, Outgoing, Ready, Shutdown, Socket, User};
@@ -34,6 +31,7 @@ use weir_stack::cpu::Cx;
 use super::{Engine, lock};
 use ended::{End, Ended};
 use mapped::Mapped;
+use plain::Packets;
 use stream::{Ending, Stream};
 
 /// The send buffer of a client's end of a stream, in bytes.
@@ -72,6 +70,8 @@ struct Endpoint {
     socket: OnceLock<Arc<Socket>>,
     /// The state of a stream.
     stream: Option<Stream>,
+    /// The form of a datagram socket's packets.
+    packets: Packets,
     /// The error with which a stream ended.
     error: AtomicI32,
     /// The ring of a packet socket.
@@ -131,15 +131,7 @@ impl Endpoint {
         let Some(wire) = self.wire() else {
             return true;
         };
-        let head = datagram.head();
-        let parts = [
-            IoSlice::new(&head),
-            IoSlice::new(datagram.from),
-            IoSlice::new(datagram.control),
-            IoSlice::new(datagram.data),
-        ];
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let sent = sendmsg(&wire, &parts, &mut SendAncillaryBuffer::default(), flags);
+        let sent = self.packets.write(&wire, datagram);
         if sent.is_ok()
             && let Some(engine) = self.engine.upgrade()
         {
@@ -252,6 +244,7 @@ impl Engine {
                         _ => self.send_fast(&endpoint, &message),
                     };
                 }
+                self.take_packets(&endpoint);
                 self.on(socket, |socket, cx| {
                     let length = socket.send(cx, &message)?;
                     Ok(InetReply {
@@ -355,6 +348,8 @@ impl Engine {
                 let value = socket.option(self.stack.clock.now(), level, name, bytes);
                 value.map(bytes_only).map_err(Errno)
             }
+            InetCall::Hold(id) => self.hold_packets(id),
+            InetCall::Plain(id) => self.make_plain(id, bytes),
             InetCall::Delivered(_) => Ok(InetReply::default()),
             InetCall::Queued(id) => {
                 let endpoint = self.endpoint(id)?;
@@ -461,6 +456,7 @@ impl Engine {
             wire: Mutex::new(Some(Arc::new(wire))),
             socket: OnceLock::new(),
             stream,
+            packets: Packets::default(),
             error: AtomicI32::new(0),
             ring: Mutex::default(),
             told: AtomicBool::new(false),
@@ -682,6 +678,7 @@ impl Engine {
             return;
         };
         if endpoint.stream.is_none() {
+            self.take_packets(&endpoint);
             if events.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
                 self.with_cx(|cx| self.close_endpoint(cx, &endpoint, Ending::Closed));
             }

@@ -701,7 +701,7 @@ fn is_closed(wire: &OwnedFd) -> bool {
     events(wire).intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
-fn events(wire: &OwnedFd) -> PollFlags {
+pub(super) fn events(wire: &OwnedFd) -> PollFlags {
     let mut fds = [PollFd::new(wire, PollFlags::IN | PollFlags::RDHUP)];
     let now = Timespec {
         tv_sec: 0,

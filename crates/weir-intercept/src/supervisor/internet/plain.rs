@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Datagram sockets at numbers at which calls do not stop.
+//!
+//! `dup2` and `dup3` put a socket onto a number of the program's choice, as inetd does with 0 and bash with the number of
+//! `exec 3<>/dev/udp/HOST/PORT`. `SCM_RIGHTS` gives it the lowest free one. The kernel then serves `read`, `write`, `recv`
+//! and `send`, so the packets of the pair have to be data alone. The socket becomes plain ([`crate::datagram`]) and stays
+//! so, also at its other numbers and in other processes. Calls that name an address, that may not wait, that are about a
+//! message at a standard number, and all others that stop find the rest of the packet as ever.
+//!
+//! No call of the program says that it has got a descriptor by `SCM_RIGHTS`. The socket becomes plain when a call on the
+//! new descriptor stops: `getsockname`, `getsockopt`, `poll`, `recvfrom` with an address and others.
+//!
+//! Not served: `dup2` of a socket without a peer onto a number at which `recvmsg` and `sendmsg` do not stop (EOPNOTSUPP); on
+//! a plain socket at such a number, the addresses and control messages of these two calls; the error of a native `write`;
+//! an error as the result of a native `read`, which returns an empty datagram.
+use super::{Handled, InetSocket, Supervisor};
+use crate::backend::{Errno, InetCall};
+use crate::filter::{HIGH_FDS, SOCKET_FDS, STANDARD_FDS, TRAFFIC_FDS};
+use crate::seccomp::{Answer, Call};
+use crate::sys;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// The longest packet of a pair, and the most bytes of packets that are put back.
+const MOST: usize = 512 << 10;
+
+const NO_NUMBER: &str =
+    "dup2 of a datagram socket without a peer is served onto 0, 1 and 2, and onto 512 to 895";
+
+/// The numbers at which all calls stop.
+const ALL: &[Range<u32>] = &[SOCKET_FDS, HIGH_FDS];
+/// The numbers at which the calls on messages stop.
+const MESSAGES: &[Range<u32>] = &[STANDARD_FDS, TRAFFIC_FDS];
+
+/// Returns whether calls stop at a number: it is in one of these ranges.
+fn stops(number: i32, ranges: &[Range<u32>]) -> bool {
+    ranges.iter().any(|range| range.contains(&(number as u32)))
+}
+
+impl Supervisor {
+    /// Serves `dup2` and `dup3`.
+    pub(in super::super) fn duplicate_onto(&mut self, call: &Call, flags: i32) -> Handled {
+        let number = call.int(1);
+        let Some(socket) = self.inet_of(call).filter(|socket| !socket.is_stream()) else {
+            return Ok(Answer::Continue);
+        };
+        // The kernel reports what is wrong.
+        let limit = sys::most_files(self.process(call)).unwrap_or(u64::MAX);
+        let is_valid = u64::try_from(number).is_ok_and(|number| number < limit)
+            && number != call.int(0)
+            && flags & !libc::O_CLOEXEC == 0;
+        if !is_valid || stops(number, ALL) {
+            return Ok(Answer::Continue);
+        }
+        if !stops(number, MESSAGES) && self.inet(InetCall::PeerAddress(socket.id), &[]).is_err() {
+            self.say_once(call, "dup2", NO_NUMBER);
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let file = self.duplicate(call)?;
+        self.still_waiting(call)?;
+        self.make_plain(socket, file.as_fd())?;
+        Ok(Answer::Continue)
+    }
+
+    /// Makes a socket plain that the caller has at a number at which not all calls stop.
+    pub(super) fn make_plain_at(&mut self, call: &Call, number: i32, socket: InetSocket) {
+        if socket.is_stream() || stops(number, ALL) || self.sockets.plain.contains(&socket.id) {
+            return;
+        }
+        let process = sys::pidfd_open(self.process(call));
+        let file = process.and_then(|process| sys::pidfd_getfd(process.as_fd(), number));
+        // A socket that the stack has closed needs nothing.
+        let _ = file.and_then(|file| self.make_plain(socket, file.as_fd()));
+    }
+
+    /// Makes a socket plain. The packets that wait in the pair are written anew.
+    fn make_plain(&mut self, socket: InetSocket, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        if self.sockets.plain.contains(&socket.id) {
+            return Ok(());
+        }
+        self.inet(InetCall::Hold(socket.id), &[])?;
+        let mut packets = Vec::new();
+        let mut packet = vec![0; MOST];
+        while let Ok(length @ 1..) = sys::receive(file, &mut packet, libc::MSG_DONTWAIT) {
+            if packets.len() + length <= MOST {
+                packets.extend((length as u32).to_ne_bytes());
+                packets.extend(&packet[..length]);
+            }
+        }
+        self.inet(InetCall::Plain(socket.id), &packets)?;
+        self.sockets.plain.insert(socket.id);
+        Ok(())
+    }
+
+    /// Returns the plain socket that a caller's descriptor is.
+    pub(in super::super) fn plain_of(&mut self, call: &Call) -> Option<InetSocket> {
+        if self.sockets.plain.is_empty() {
+            return None;
+        }
+        self.inet_of(call).filter(|socket| !socket.is_stream())
+    }
+}
