@@ -619,6 +619,12 @@ pub(crate) fn send_signal(process: u32, signal: i32) -> Result<(), Errno> {
     check(unsafe { libc::kill(process as i32, signal) }).map(drop)
 }
 
+/// Sends a signal to a thread of a process.
+pub(crate) fn signal_thread(process: u32, tid: u32, signal: i32) -> Result<(), Errno> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::syscall(libc::SYS_tgkill, process, tid, signal) }).map(drop)
+}
+
 /// Returns whether a process's descriptor is the same open file as one of ours (`kcmp`).
 pub(crate) fn is_same_file(process: u32, fd: i32, own: BorrowedFd<'_>) -> bool {
     const KCMP_FILE: i32 = 0;

@@ -556,7 +556,15 @@ impl Socket {
         match (level, &self.proto) {
             (SOL_SOCKET | SOL_IP | SOL_IPV6, Proto::Tcp(tcp)) => {
                 match level {
-                    SOL_SOCKET => options::base::set(self, cx, name, value)?,
+                    SOL_SOCKET => {
+                        options::base::set(self, cx, name, value)?;
+                        if name == so::RCVLOWAT {
+                            let most = tcp.most_low(self);
+                            let mut state = self.state();
+                            let low = state.options.rcvlowat;
+                            state.options.rcvlowat = low.min(most).max(1);
+                        }
+                    }
                     SOL_IP => options::ip::set(self, cx, name, value)?,
                     _ if !self.is_v6() => return Err(errno::ENOPROTOOPT),
                     _ => options::ipv6::set(self, cx, name, value)?,

@@ -96,6 +96,31 @@ impl Peer {
     }
 }
 
+/// `TCP_QUICKACK` that is off before `connect` (`tcp_rcv_synsent_state_process`): the end of the handshake goes with the
+/// data, or after 200 ms. From then on ACKs are quick.
+#[test]
+fn slow_acks_before_connect_delay_the_end_of_the_handshake() {
+    let settings = Settings {
+        slow_ack: true,
+        ..Settings::default()
+    };
+    let syn_ack = |peer: &mut Peer| {
+        peer.poll();
+        assert!(!peer.end.quick_ack());
+        peer.input(SYN | ACK, 5000, 1001, b"");
+        assert_eq!(peer.poll(), []);
+        assert!(peer.end.quick_ack());
+    };
+    let mut peer = Peer::connect(Config::default(), settings.clone());
+    syn_ack(&mut peer);
+    peer.end.send(peer.now, b"data");
+    assert_eq!(peer.poll(), [(ACK | PSH, 1001, 5001, 4)]);
+    let mut peer = Peer::connect(Config::default(), settings);
+    syn_ack(&mut peer);
+    assert_eq!(peer.timeout(), 200);
+    assert_eq!(peer.poll(), [(ACK, 1001, 5001, 0)]);
+}
+
 #[test]
 fn a_syn_is_repeated_with_doubled_times_and_gives_up() {
     let mut peer = Peer::connect(Config::default(), Settings::default());

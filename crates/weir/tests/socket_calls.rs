@@ -49,6 +49,17 @@ fn files_are_sent_as_datagrams() {
     same_as_linux("files");
 }
 
+/// `poll`, receives and sends that stop, on streams without a connection. Calls that do not stop are left out.
+#[test]
+fn streams_without_a_connection() {
+    same_as_linux("unconnected");
+}
+
+#[test]
+fn values_of_options_are_limited() {
+    same_as_linux("options");
+}
+
 /// A number at which the calls on messages do not stop is refused for a socket without a peer. On Linux it is not.
 #[test]
 fn a_number_without_addresses_is_refused() {

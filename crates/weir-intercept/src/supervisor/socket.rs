@@ -72,6 +72,8 @@ pub(super) struct Sockets {
     pub(super) stamps: BTreeMap<u64, Option<u64>>,
     /// The datagram sockets whose packets are plain ([`crate::datagram`]).
     pub(super) plain: BTreeSet<SocketId>,
+    /// The streams without a connection that `socket` has made, as far as is known.
+    pub(super) idle: BTreeMap<SocketId, super::internet::Idle>,
     /// The streams whose programs did not wait for the end of the handshake, and have not asked for it by `connect`.
     pub(super) beginning: BTreeSet<SocketId>,
     /// The files of `/dev/net/tun`.

@@ -143,6 +143,7 @@ impl Supervisor {
             Some(socket) if !socket.is_stream() => self.receive_datagram(call, socket),
             // There are no messages about what a stream has sent.
             Some(_) if receive_flags(call) & libc::MSG_ERRQUEUE != 0 => Err(Errno(libc::EAGAIN)),
+            Some(socket) if self.is_idle(socket) => Err(Errno(libc::ENOTCONN)),
             _ => Ok(Answer::Continue),
         }
     }

@@ -39,6 +39,7 @@ use crate::abi::{AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM};
 use crate::address::{Address, LEAST_V6, LEN_V6, family, read_v4, read_v6};
 use crate::bind;
 use crate::cpu::Cx;
+use crate::namespace::Namespace;
 use crate::ports::{Entry, Which, tables};
 use crate::socket::{Proto, Socket};
 use crate::{Outgoing, Ready, Shutdown, User};
@@ -404,14 +405,7 @@ impl Tcp {
     /// EINVAL if the socket is connected, EADDRINUSE.
     pub fn listen(&self, socket: &Socket, cx: &mut Cx<'_>, backlog: i32) -> Result<(), i32> {
         let core = self.core(socket);
-        let most = {
-            let kept = socket.ns().kept.lock();
-            let value = kept
-                .get("core/somaxconn")
-                .and_then(|value| value.trim().parse().ok());
-            value.unwrap_or(SOMAXCONN)
-        };
-        let backlog = (backlog as u32).min(most.max(0) as u32);
+        let backlog = (backlog as u32).min(most_waiting(socket.ns()));
         {
             let mut inner = core.lock();
             match &mut inner.kind {
@@ -444,6 +438,10 @@ impl Tcp {
         inner.device = device;
         inner.take_options();
         inner.fast_open.listens();
+        // `inet_csk_listen_start`
+        if inner.settings.slow_ack {
+            Arc::make_mut(&mut inner.settings).slow_ack = false;
+        }
         inner.kind = Kind::Listening(Box::new(Listener::new(backlog)));
         core.listening.store(true, Relaxed);
         Ok(())
@@ -680,8 +678,9 @@ impl Tcp {
     ) -> Result<(), i32> {
         let core = self.core(socket);
         let config = tables(socket.ns()).tcp_connections.config(socket.ns());
+        let most = most_waiting(socket.ns());
         let mut inner = core.lock();
-        options::set(&mut inner, &config, socket.is_v6(), name, value)?;
+        options::set(&mut inner, &config, socket.is_v6(), most, name, value)?;
         core.signs.store(!inner.keys.is_empty(), Relaxed);
         let (tuple, settings) = (inner.tuple, inner.settings.clone());
         if let Kind::Open(connection) = &mut inner.kind {
@@ -689,6 +688,19 @@ impl Tcp {
         }
         core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         Ok(())
+    }
+
+    /// Returns the largest `SO_RCVLOWAT` of a socket (`tcp_set_rcvlowat`), in bytes.
+    pub fn most_low(&self, socket: &Socket) -> i32 {
+        let set = {
+            let state = socket.state();
+            (state.options.buffers_set & 2 != 0).then_some(state.options.rcvbuf)
+        };
+        let most = set.unwrap_or_else(|| {
+            let config = tables(socket.ns()).tcp_connections.config(socket.ns());
+            config.rmem[2]
+        });
+        i32::try_from(most / 2).unwrap_or(i32::MAX)
     }
 
     /// An option of another level has changed.
@@ -831,6 +843,15 @@ impl Tcp {
         core.settle(cx, inner, Outbox::new(cx.stack, tuple));
         Ok(())
     }
+}
+
+/// Returns the most connections that may wait for `accept` (`net.core.somaxconn`).
+fn most_waiting(ns: &Namespace) -> u32 {
+    let kept = ns.kept.lock();
+    let value = kept
+        .get("core/somaxconn")
+        .and_then(|value| value.trim().parse().ok());
+    value.unwrap_or(SOMAXCONN).max(0) as u32
 }
 
 impl Inner {

@@ -52,7 +52,7 @@ const KEEP_MOST: i32 = 32767;
 const LISTEN: u8 = 10;
 const CLOSE: u8 = 7;
 
-/// Sets an option. The caller passes the settings on to the connection.
+/// Sets an option. The caller passes the settings on to the connection. `most_waiting` is `net.core.somaxconn`.
 ///
 /// # Errors
 /// ENOPROTOOPT, EINVAL, ENOENT for an unknown congestion control, EOPNOTSUPP for `TCP_FASTOPEN_CONNECT` where clients do
@@ -61,6 +61,7 @@ pub fn set(
     inner: &mut Inner,
     config: &Config,
     v6: bool,
+    most_waiting: u32,
     name: i32,
     value: &[u8],
 ) -> Result<(), i32> {
@@ -100,7 +101,9 @@ pub fn set(
     let listening = matches!(&inner.kind, Kind::Listening(_));
     let settings = Arc::make_mut(&mut inner.settings);
     match name {
-        FASTOPEN if val >= 0 && (idle || listening) => inner.fast_open.most = val as u32,
+        FASTOPEN if val >= 0 && (idle || listening) => {
+            inner.fast_open.most = (val as u32).min(most_waiting);
+        }
         FASTOPEN => return Err(errno::EINVAL),
         // As for a program without CAP_NET_ADMIN.
         REPAIR | REPAIR_QUEUE | QUEUE_SEQ => return Err(errno::EPERM),
@@ -168,11 +171,10 @@ pub fn set(
                 val => (val as u32).max(WINDOW_CLAMP_LEAST),
             };
         }
-        QUICKACK => {
-            if let Kind::Open(connection) = &mut inner.kind {
-                connection.set_quick_ack(on);
-            }
-        }
+        QUICKACK => match &mut inner.kind {
+            Kind::Open(connection) => connection.set_quick_ack(on),
+            _ => settings.slow_ack = !on,
+        },
         USER_TIMEOUT => {
             within(0, i32::MAX)?;
             settings.user_timeout = val as u64 * MS;
@@ -230,7 +232,10 @@ pub fn get(inner: &Inner, config: &Config, now: u64, name: i32) -> Result<Vec<u8
         }
         .bytes()
         .to_vec(),
-        QUICKACK => of_int(open.is_none_or(|connection| connection.quick_ack()).into()),
+        QUICKACK => {
+            let quick = open.map_or(!settings.slow_ack, |connection| connection.quick_ack());
+            of_int(quick.into())
+        }
         CONGESTION => {
             let algorithm = match open {
                 Some(connection) => connection.congestion(),

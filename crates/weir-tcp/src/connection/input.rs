@@ -238,8 +238,9 @@ impl Connection {
                 };
                 self.data(now, &rest, data);
             }
-            if std::mem::take(&mut self.writer) && !unacknowledged {
-                // The data that the program sends next acknowledge it.
+            let waits = std::mem::take(&mut self.writer) || self.ack.pingpong;
+            if waits && !unacknowledged {
+                // The data that the program sends next acknowledge it (`tcp_rcv_synsent_state_process`).
                 self.pending |= pending::ACK_LATER;
                 self.enter_quick_ack(MAX_QUICK);
                 self.ack.deadline = now.saturating_add(DELAY_MAX);

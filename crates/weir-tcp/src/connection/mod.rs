@@ -481,6 +481,7 @@ impl Connection {
             dsack: None,
             ack: AckState {
                 deadline: NEVER,
+                pingpong: settings.slow_ack,
                 ..AckState::default()
             },
             tuning: Tuning::default(),

@@ -39,6 +39,8 @@ pub struct Settings {
     pub receive_low: u32,
     /// `TCP_NOTSENT_LOWAT`; 0 for the namespace's.
     pub notsent_low: u32,
+    /// `TCP_QUICKACK` is off when the connection begins.
+    pub slow_ack: bool,
     /// `TCP_CONGESTION`
     pub congestion: Option<Algorithm>,
     /// `SO_MAX_PACING_RATE`: bytes per second; `u64::MAX` for none.
@@ -65,6 +67,7 @@ impl Default for Settings {
             receive_buffer: None,
             receive_low: 1,
             notsent_low: 0,
+            slow_ack: false,
             congestion: None,
             max_pacing_rate: u64::MAX,
             signed: false,

@@ -19,9 +19,10 @@
 //! without their modules; a message on standard error, once per program, says so.
 //!
 //! Not served: an error of a datagram socket in `select` and `epoll`, which show it as data ([`poll`]); `SO_LINGER` with a
-//! time to wait.
+//! time to wait; reads and writes of streams without a connection, other than those that stop ([`idle`]).
 mod datagram;
 mod file;
+mod idle;
 mod mapped;
 mod plain;
 mod poll;
@@ -37,6 +38,7 @@ use crate::sys;
 use std::os::fd::{AsFd, OwnedFd};
 
 pub(crate) use datagram::STAMPS;
+pub(super) use idle::Idle;
 pub(super) use mapped::Swapped;
 pub(crate) use poll::MOST as MOST_POLLED;
 pub(super) use stream::Connecting;
@@ -45,8 +47,6 @@ pub(super) use stream::Connecting;
 const MANY_SOCKETS: usize = 4096;
 /// `IP_PROTOCOL` of linux/in.h.
 const IP_PROTOCOL: i32 = 52;
-/// What a stream is ready for that is neither connected nor listens (`tcp_poll`).
-const IDLE: i64 = (libc::POLLOUT | libc::POLLHUP) as i64;
 /// The longest value of an option, in bytes.
 const MAX_OPTION: usize = 1 << 16;
 
@@ -121,6 +121,10 @@ impl Supervisor {
         let reply = self.inet(open, &[]).inspect_err(|error| {
             self.say_if_gone(call, *error);
         })?;
+        if kind == libc::SOCK_STREAM {
+            let id = SocketId(reply.value as u64);
+            self.sockets.idle.insert(id, Idle::New);
+        }
         let protocol = match (family, kind, protocol) {
             (libc::AF_INET | libc::AF_INET6, libc::SOCK_STREAM, 0) => libc::IPPROTO_TCP,
             (libc::AF_INET | libc::AF_INET6, libc::SOCK_DGRAM, 0) => libc::IPPROTO_UDP,
@@ -169,6 +173,9 @@ impl Supervisor {
         for ids in [&mut sockets.rings, &mut sockets.plain] {
             ids.retain(|id| backend.inet(InetCall::Ready(*id), &[]).is_ok());
         }
+        sockets
+            .idle
+            .retain(|id, _| backend.inet(InetCall::Ready(*id), &[]).is_ok());
         sockets
             .inet
             .retain(|_, socket| backend.inet(InetCall::Ready(socket.id), &[]).is_ok());
@@ -253,6 +260,7 @@ impl Supervisor {
         };
         self.still_waiting(call)?;
         self.on_free_port(InetCall::Listen(socket.id, call.int(1)), &[])?;
+        self.sockets.idle.insert(socket.id, Idle::Listening);
         Ok(Answer::Value(0))
     }
 
@@ -264,9 +272,12 @@ impl Supervisor {
                 Ok(Answer::Value(0))
             }
             Some(socket) if matches!(call.int(1), libc::SHUT_RD..=libc::SHUT_RDWR) => {
+                if self.is_new(socket.id) {
+                    return Err(Errno(libc::ENOTCONN));
+                }
                 match self.inet(InetCall::Ready(socket.id), &[]) {
                     // The stack forgets a stream that has ended.
-                    Ok(reply) if reply.value == IDLE => Err(Errno(libc::ENOTCONN)),
+                    Ok(reply) if reply.value == idle::READY => Err(Errno(libc::ENOTCONN)),
                     Err(Errno(libc::EBADF)) => Err(Errno(libc::ENOTCONN)),
                     _ => Ok(Answer::Continue),
                 }

@@ -7,7 +7,7 @@
 //! while a connection waits: the stack writes one byte for each, which `accept` takes out again.
 use super::super::message::{Longer, Place};
 use super::super::parked::Waiting;
-use super::{Handled, InetSocket, Supervisor};
+use super::{Handled, Idle, InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall, SocketId};
 use crate::seccomp::{Answer, Call};
 use crate::sys;
@@ -38,7 +38,17 @@ impl Supervisor {
         socket: InetSocket,
         address: &[u8],
     ) -> Handled {
-        match self.inet(InetCall::Connect(socket.id), address) {
+        let begun = self.inet(InetCall::Connect(socket.id), address);
+        match &begun {
+            Ok(_) if is_unspecified(address) => {
+                self.sockets.idle.insert(socket.id, Idle::New);
+            }
+            Ok(_) | Err(Errno(libc::EINPROGRESS)) => {
+                self.sockets.idle.remove(&socket.id);
+            }
+            Err(_) => {}
+        }
+        match begun {
             // A call that may not block never sees the end of a handshake, however short, as on Linux.
             Ok(reply)
                 if reply.value == 0
@@ -134,6 +144,7 @@ impl Supervisor {
                 // The socket is as new (`__inet_stream_connect`).
                 let unspecified = (libc::AF_UNSPEC as u16).to_ne_bytes();
                 let _ = self.inet(InetCall::Connect(socket), &unspecified);
+                self.sockets.idle.insert(socket, Idle::New);
                 return Err(Errno(error));
             }
         }
@@ -163,7 +174,11 @@ impl Supervisor {
             return Ok(Answer::Continue);
         };
         self.still_waiting(call)?;
+        if !fast && self.is_idle(socket) {
+            return self.broken_pipe(call, flags);
+        }
         if fast {
+            self.sockets.idle.remove(&socket.id);
             return self.send_fast(call, socket, flags, &send);
         }
         if !special {
