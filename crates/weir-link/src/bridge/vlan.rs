@@ -11,7 +11,7 @@
 //! | `vlan/options` | `RTM_NEWVLAN`: the state of a VLAN, and the options of its groups |
 //! | `vlan/wire` | replies and notifications |
 //!
-//! Not implemented: tunnel ids, `mst_enable`, and what [`options`] lists.
+//! Not implemented: tunnel ids, `mst_enable`, and what `vlan/options` lists.
 
 mod options;
 mod request;
