@@ -18,8 +18,7 @@ ip link set d0 vf 0 mac 02:00:00:00:00:03
 ip link set d0 protodown on
 ip link add link d0 name d0.5 type vlan id 5 gvrp on
 ip route add 10.20.0.0/16 dev d0 encap mpls 100
-ip stats
-ip link afstats
+ip stats set dev lo l3_stats on
 ip link set d0 arp on
 ip tunnel add t0 mode vti remote 10.0.0.2 local 10.0.0.1
 ip xfrm state

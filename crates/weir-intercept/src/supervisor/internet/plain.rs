@@ -10,12 +10,12 @@
 //! No call of the program says that it has got a descriptor by `SCM_RIGHTS`. The socket becomes plain when a call on the
 //! new descriptor stops: `getsockname`, `getsockopt`, `poll`, `recvfrom` with an address and others.
 //!
-//! Not served: `dup2` of a socket without a peer onto a number at which `recvmsg` and `sendmsg` do not stop (EOPNOTSUPP); on
-//! a plain socket at such a number, the addresses and control messages of these two calls; the error of a native `write`;
-//! an error as the result of a native `read`, which returns an empty datagram.
+//! Not served: on a plain socket at a number at which `recvmsg` and `sendmsg` do not stop, the addresses and control
+//! messages of these two calls (a message that is lost because it has only the address of the call is told of); the error
+//! of a native `write`; an error as the result of a native `read`, which returns an empty datagram.
 use super::{Handled, InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall};
-use crate::filter::{HIGH_FDS, SOCKET_FDS, STANDARD_FDS, TRAFFIC_FDS};
+use crate::filter::{HIGH_FDS, SOCKET_FDS};
 use crate::seccomp::{Answer, Call};
 use crate::sys;
 use std::ops::Range;
@@ -24,17 +24,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// The longest packet of a pair, and the most bytes of packets that are put back.
 const MOST: usize = 512 << 10;
 
-const NO_NUMBER: &str =
-    "dup2 of a datagram socket without a peer is served onto 0, 1 and 2, and onto 512 to 895";
-
 /// The numbers at which all calls stop.
 const ALL: &[Range<u32>] = &[SOCKET_FDS, HIGH_FDS];
-/// The numbers at which the calls on messages stop.
-const MESSAGES: &[Range<u32>] = &[STANDARD_FDS, TRAFFIC_FDS];
 
-/// Returns whether calls stop at a number: it is in one of these ranges.
-fn stops(number: i32, ranges: &[Range<u32>]) -> bool {
-    ranges.iter().any(|range| range.contains(&(number as u32)))
+/// Returns whether all calls stop at a number.
+fn stops(number: i32) -> bool {
+    ALL.iter().any(|range| range.contains(&(number as u32)))
 }
 
 impl Supervisor {
@@ -49,12 +44,8 @@ impl Supervisor {
         let is_valid = u64::try_from(number).is_ok_and(|number| number < limit)
             && number != call.int(0)
             && flags & !libc::O_CLOEXEC == 0;
-        if !is_valid || stops(number, ALL) {
+        if !is_valid || stops(number) {
             return Ok(Answer::Continue);
-        }
-        if !stops(number, MESSAGES) && self.inet(InetCall::PeerAddress(socket.id), &[]).is_err() {
-            self.say_once(call, "dup2", NO_NUMBER);
-            return Err(Errno(libc::EOPNOTSUPP));
         }
         let file = self.duplicate(call)?;
         self.still_waiting(call)?;
@@ -64,7 +55,7 @@ impl Supervisor {
 
     /// Makes a socket plain that the caller has at a number at which not all calls stop.
     pub(super) fn make_plain_at(&mut self, call: &Call, number: i32, socket: InetSocket) {
-        if socket.is_stream() || stops(number, ALL) || self.sockets.plain.contains(&socket.id) {
+        if socket.is_stream() || stops(number) || self.sockets.plain.contains(&socket.id) {
             return;
         }
         let process = sys::pidfd_open(self.process(call));

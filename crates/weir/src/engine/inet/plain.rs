@@ -3,7 +3,8 @@
 
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno as Os;
@@ -18,6 +19,9 @@ use super::{Endpoint, Engine};
 const MOST_HELD: usize = 256;
 /// The longest packet that a program may have written, in bytes: no send buffer of a pair takes a longer one.
 const LONGEST: usize = 512 << 10;
+const LOST: &str = "a message that a program sent by sendmsg at a descriptor of a datagram socket from 3 to 511 is lost, \
+                    because the address of that call is not seen there: sendto works, and so does a connected socket";
+
 /// How datagrams are written to a pair.
 #[derive(Debug, Default)]
 enum Form {
@@ -35,6 +39,10 @@ enum Form {
 pub(super) struct Packets {
     /// Held for reading while a packet is written.
     form: RwLock<Form>,
+    /// Held while packets are taken from the pair and sent, so that they keep their order. Taken outside of `with_cx`.
+    taking: Mutex<()>,
+    /// The user knows of a message that was lost for want of an address.
+    told: AtomicBool,
 }
 
 impl Packets {
@@ -127,7 +135,8 @@ impl Engine {
         Ok(InetReply::default())
     }
 
-    /// Sends what a program has written to the pair of a plain socket. The program does not learn of an error.
+    /// Sends what a program has written to the pair of a plain socket. The program does not learn of an error; the
+    /// user does if a message has no address to go to.
     pub(super) fn take_packets(&self, endpoint: &Endpoint) {
         let (Some(wire), Some(socket)) = (endpoint.wire(), endpoint.socket.get()) else {
             return;
@@ -135,6 +144,7 @@ impl Engine {
         if !endpoint.packets.is_plain() {
             return;
         }
+        let _taking = endpoint.packets.taking.lock();
         let mut data = vec![0; LONGEST];
         loop {
             let length = match recv(&wire, &mut data, RecvFlags::DONTWAIT) {
@@ -150,7 +160,11 @@ impl Engine {
                 data: &data[..length],
                 flags: 0,
             };
-            let _ = self.with_cx(|cx| socket.send(cx, &message));
+            let sent = self.with_cx(|cx| socket.send(cx, &message));
+            let lost = sent.is_err_and(|error| error == libc::EDESTADDRREQ);
+            if lost && !endpoint.packets.told.swap(true, Relaxed) {
+                eprintln!("weir: {LOST}");
+            }
         }
     }
 }
