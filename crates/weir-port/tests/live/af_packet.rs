@@ -182,39 +182,44 @@ fn losses_inside() {
 
     // More frames than the ring holds (8 MiB): the rest is counted, and the order is kept.
     let total = 7000;
-    // They are made before, so that blocks of the ring fill up before their time is over. On a busy machine some do not,
-    // and the ring holds fewer frames.
-    let frames: Vec<_> = (0..total).map(|n| frame(n, 1514)).collect();
-    let mut sent = 0;
+    let mut dropped = second.counters().rx_dropped.load(Relaxed);
     let end = Instant::now() + LONG;
-    while sent < frames.len() {
-        let next = sent..frames.len().min(sent + 64);
-        sent += first.send(0, &frames[next]).unwrap();
-        assert!(Instant::now() < end, "{sent} sent");
-    }
-    drop(frames);
-    let mut numbers = Vec::new();
-    // The kernel hands over a block that is not full after a millisecond.
-    while wait(&[second.descriptor(0).unwrap()], Duration::from_millis(200)) {
-        let mut batch = Batch::new();
-        second.receive(0, &mut cache, &mut batch).unwrap();
-        for packet in batch.drain().filter(ours) {
-            numbers.push(u32::from_be_bytes(
-                *packet.data()[14..].first_chunk().unwrap(),
-            ));
+    loop {
+        // They are made before, so that blocks of the ring fill up before their time is over.
+        let frames: Vec<_> = (0..total).map(|n| frame(n, 1514)).collect();
+        let mut sent = 0;
+        while sent < frames.len() {
+            let next = sent..frames.len().min(sent + 64);
+            sent += first.send(0, &frames[next]).unwrap();
+            assert!(Instant::now() < end, "{sent} sent");
         }
+        drop(frames);
+        let mut numbers = Vec::new();
+        // The kernel hands over a block that is not full after a millisecond.
+        while wait(&[second.descriptor(0).unwrap()], Duration::from_millis(200)) {
+            let mut batch = Batch::new();
+            second.receive(0, &mut cache, &mut batch).unwrap();
+            for packet in batch.drain().filter(ours) {
+                numbers.push(u32::from_be_bytes(
+                    *packet.data()[14..].first_chunk().unwrap(),
+                ));
+            }
+        }
+        assert_eq!(second.receive(0, &mut cache, &mut Batch::new()).unwrap(), 0);
+        assert!(numbers.is_sorted());
+        let lost = u64::from(total) - numbers.len() as u64;
+        assert!(lost > 0);
+        // Other frames of the host may be lost besides.
+        let before = dropped;
+        dropped = second.counters().rx_dropped.load(Relaxed);
+        let new = dropped - before;
+        assert!(new >= lost && new < lost + 100, "{new}, {lost}");
+        if numbers.len() > 4000 {
+            break;
+        }
+        // The sender had to wait for a processor, and blocks were handed over before they were full.
+        assert!(Instant::now() < end, "{}", numbers.len());
     }
-    assert_eq!(second.receive(0, &mut cache, &mut Batch::new()).unwrap(), 0);
-    assert!(
-        numbers.is_sorted() && numbers.len() > 1000,
-        "{}",
-        numbers.len()
-    );
-    let lost = u64::from(total) - numbers.len() as u64;
-    assert!(lost > 0);
-    // Other frames of the host may be lost besides.
-    let dropped = second.counters().rx_dropped.load(Relaxed);
-    assert!(dropped >= lost && dropped < lost + 100, "{dropped}, {lost}");
 
     // Memory that is exhausted loses frames, and the ring goes on.
     let small = weir_packet::Pool::new(weir_packet::PoolConfig {
