@@ -6,7 +6,7 @@
 
 use crate::consts::nlm;
 use crate::error::Error;
-use crate::message::{HEADER_LEN, Message};
+use crate::message::{HEADER_LEN, Header, Message};
 use crate::writer::{Full, Writer};
 
 /// The acknowledgement options of the client's socket.
@@ -49,6 +49,31 @@ pub fn write_ack(
         }
     }
     w.finish(mark)
+}
+
+/// Returns the length in bytes of what an `NLMSG_ERROR` has of the request: all of it, or its header.
+pub(crate) fn echoed_len(message: &Message<'_>) -> usize {
+    let header = message.payload().get(4..).and_then(<[u8]>::first_chunk);
+    match header.filter(|_| !message.header.has(nlm::F_CAPPED)) {
+        Some(header) => (Header::from_bytes(header).len as usize).max(HEADER_LEN),
+        None => HEADER_LEN,
+    }
+}
+
+/// Returns the first error among the messages of an answer, with its sentence if there is one.
+pub fn refusal(answer: &[u8]) -> Option<Error> {
+    crate::messages(answer).find_map(|message| {
+        let code = message.payload().first_chunk();
+        let errno = -i32::from_ne_bytes(*code.filter(|_| message.header.ty == nlm::ERROR)?);
+        let mut error = Some(Error::new(errno)).filter(|_| errno != 0)?;
+        if message.header.has(nlm::F_ACK_TLVS) {
+            let mut attrs = message.attrs_after(4 + echoed_len(&message));
+            let text = attrs.find(|attr| attr.ty == nlm::err::MSG);
+            let text = text.map(|text| String::from_utf8_lossy(text.c_str()).into_owned());
+            error.message = text.map(Into::into);
+        }
+        Some(error)
+    })
 }
 
 /// Writes the extended acknowledgement attributes (`netlink_ack_tlv_fill`).

@@ -3,7 +3,7 @@
 //!
 //! For fuzz targets and property tests: [`one`] panics if an invariant is violated.
 
-use crate::ack::{AckOptions, write_ack};
+use crate::ack::{AckOptions, refusal, write_ack};
 use crate::attr::{Attrs, align};
 use crate::consts::nlm::nla;
 use crate::error::Error;
@@ -109,6 +109,9 @@ fn refuse(m: &Message<'_>, error: &Error) {
             panic!("a reply is a message");
         };
         assert!(walk.rest().is_empty());
+        let read = refusal(w.bytes()).unwrap_or_default();
+        let text = error.message.as_ref().filter(|_| ext);
+        assert_eq!((read.errno, read.message.as_ref()), (error.errno, text));
         let echo = if cap { HEADER_LEN } else { m.bytes.len() };
         let mut tlvs = answer.attrs_after(4 + align(echo));
         assert_eq!(tlvs.by_ref().count() > 0, ext);

@@ -86,7 +86,7 @@ pub mod print;
 mod wire;
 mod writer;
 
-pub use ack::{AckOptions, write_ack, write_done};
+pub use ack::{AckOptions, refusal, write_ack, write_done};
 pub use attr::{Attr, Attrs, align, attrs};
 pub use consts::*;
 pub use error::{Describe, Error};

@@ -75,6 +75,9 @@ fn refusals_are_those_of_linux() {
                 let mut w = Writer::new();
                 let pid = messages(&theirs).next().expect("an answer").header.pid;
                 write_ack(&mut w, &m, pid, Some(&error), options).expect("room");
+                let read = refusal(&theirs).expect("a refusal");
+                let text = error.message.as_deref().filter(|_| options.ext);
+                assert_eq!((read.errno, read.message.as_deref()), (error.errno, text));
                 let (ours, theirs) = (print::datagram(w.bytes()), print::datagram(&theirs));
                 assert_eq!(ours, theirs, "{name}");
                 assert_eq!(w.bytes(), bytes(hex), "{name}");

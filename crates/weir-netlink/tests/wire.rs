@@ -101,6 +101,7 @@ fn acknowledgements() {
     let mut w = Writer::new();
     write_ack(&mut w, &m, 42, None, AckOptions::default()).unwrap();
     assert_eq!(w.len(), 36);
+    assert_eq!(refusal(w.bytes()), None);
     let a = messages(w.bytes()).next().unwrap();
     assert_eq!((a.header.flags, a.header.pid), (nlm::F_CAPPED, 42));
     let error = m

@@ -17,10 +17,11 @@ mod tc;
 use std::fmt::{self, Display, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::ack::echoed_len;
 use crate::attr::{Attr, Attrs};
 use crate::consts::{errno, nlm, rtm};
 use crate::header::*;
-use crate::message::{HEADER_LEN, Header, Message, messages};
+use crate::message::{Header, Message, messages};
 
 /// The form in which a payload is shown.
 #[derive(Clone, Copy)]
@@ -239,12 +240,8 @@ impl Printer<'_> {
         };
         let h = Header::from_bytes(header);
         let _ = writeln!(self.out, " {name} of {} seq {}", type_name(h.ty), h.seq);
-        let echoed = match m.header.flags & nlm::F_CAPPED {
-            0 => (h.len as usize).max(HEADER_LEN),
-            _ => HEADER_LEN,
-        };
         if m.header.has(nlm::F_ACK_TLVS) {
-            self.attrs(m.attrs_after(4 + echoed), &ip::ACK);
+            self.attrs(m.attrs_after(4 + echoed_len(m)), &ip::ACK);
         }
     }
 

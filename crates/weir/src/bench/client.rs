@@ -58,17 +58,8 @@ impl Client {
             .map_err(|_| "a request is too long".to_owned())?;
         self.0.request(out.bytes());
         while let Some(answer) = self.0.mailbox().take() {
-            for message in weir_netlink::messages(&answer) {
-                let errno = message
-                    .payload()
-                    .first_chunk()
-                    .map_or(0, |code| i32::from_ne_bytes(*code));
-                if message.header.ty == nlm::ERROR && errno != 0 {
-                    return Err(format!(
-                        "set-up: request {ty} was refused with errno {}",
-                        -errno
-                    ));
-                }
+            if let Some(error) = weir_netlink::refusal(&answer) {
+                return Err(format!("set-up: request {ty} was refused: {error}"));
             }
         }
         Ok(())

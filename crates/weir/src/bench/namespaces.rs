@@ -203,17 +203,6 @@ fn peers_up(number: u32) -> Result<Writer, String> {
     Ok(out)
 }
 
-/// Returns the first error among answers.
-fn refused(answers: &[u8]) -> Option<i32> {
-    weir_netlink::messages(answers).find_map(|message| {
-        let errno = message
-            .payload()
-            .first_chunk()
-            .map(|code| i32::from_ne_bytes(*code))?;
-        (message.header.ty == nlm::ERROR && errno != 0).then_some(-errno)
-    })
-}
-
 /// Runs a part in a separate process.
 fn elsewhere(before: &[&str], part: &str) -> Result<Figures, String> {
     let me = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;

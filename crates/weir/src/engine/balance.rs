@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use weir_conntrack::Family;
 use weir_netlink::tca::{self, act, flower, matchall, root};
-use weir_netlink::{TcGen, TcMsg, TcaMsg, Writer, errno, messages, nlm, rtm};
+use weir_netlink::{TcGen, TcMsg, TcaMsg, Writer, errno, nlm, rtm};
 use weir_stack::connection::{Connection, NoPeer};
 use weir_stack::device::Device;
 use weir_stack::namespace::Namespace;
@@ -158,15 +158,10 @@ impl Requests {
         self.connection.request(out.bytes());
         let mut result = Ok(true);
         while let Some(answer) = self.connection.mailbox().take() {
-            for message in messages(&answer) {
-                let code = message.payload().first_chunk();
-                let errno = code.map_or(0, |code| -i32::from_ne_bytes(*code));
-                if message.header.ty == nlm::ERROR && errno != 0 {
-                    result = match errno == harmless {
-                        true => Ok(false),
-                        false => Err(sentence(errno, message.payload())),
-                    };
-                }
+            match weir_netlink::refusal(&answer) {
+                Some(error) if error.errno == harmless => result = Ok(false),
+                Some(error) => result = Err(sentence(error)),
+                None => {}
             }
         }
         result
@@ -181,7 +176,9 @@ impl Requests {
         options: &dyn Fn(&mut Writer, u32),
     ) -> Result<Value, String> {
         let used = |index: &u32| present.iter().any(|report| report.index == *index);
-        let index = (1..).find(|index| !used(index)).unwrap_or(0);
+        // Each has a preference of 16 bits.
+        let index = (1..=u32::from(u16::MAX) - PREFERENCE).find(|index| !used(index));
+        let index = index.ok_or("the namespace has as many balancers as there are preferences")?;
         let device = |name: &Value| {
             let name = name.as_str().unwrap_or_default();
             let found = ns.device_by_name(name);
@@ -313,15 +310,9 @@ fn header(device: &Device, index: u32, service: &Ends) -> TcMsg {
 }
 
 /// Returns the sentence of an error, or the system's text for its number.
-fn sentence(errno: i32, payload: &[u8]) -> String {
-    // The number and the header of the request, then the attributes or the whole request before them.
-    let request = payload.get(4..8).and_then(|bytes| bytes.first_chunk());
-    let length = request.map_or(0, |bytes| u32::from_ne_bytes(*bytes) as usize);
-    let tlvs = payload
-        .get(4 + length.next_multiple_of(4)..)
-        .unwrap_or_default();
-    let text = weir_netlink::Attrs::new(tlvs, 0)
-        .find(|attr| attr.ty == nlm::err::MSG)
-        .map(|attr| String::from_utf8_lossy(attr.c_str()).into_owned());
-    text.unwrap_or_else(|| std::io::Error::from_raw_os_error(errno).to_string())
+fn sentence(error: weir_netlink::Error) -> String {
+    match error.message {
+        Some(text) => text.into_owned(),
+        None => std::io::Error::from_raw_os_error(error.errno).to_string(),
+    }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use weir_gateway::Config;
 use weir_gateway::port::Link;
 use weir_intercept::Backend;
-use weir_netlink::{Error, IfAddrMsg, IfInfoMsg, RtMsg, Writer, af, ifa, ifla, nlm, rta, rtm};
+use weir_netlink::{IfAddrMsg, IfInfoMsg, RtMsg, Writer, af, ifa, ifla, nlm, rta, rtm};
 use weir_stack::Stack;
 
 use super::{Engine, from_stack};
@@ -150,14 +150,10 @@ impl Engine {
             .map_err(|_| "the request is too long".to_owned())?;
         let answer = self.request(from_stack(Stack::INITIAL), out.bytes());
         let answer = answer.map_err(|error| error.to_string())?;
-        for message in weir_netlink::messages(&answer) {
-            let errno = message.payload().first_chunk().copied();
-            let errno = errno.map_or(0, i32::from_ne_bytes);
-            if message.header.ty == nlm::ERROR && errno != 0 {
-                return Err(Error::new(-errno).to_string());
-            }
+        match weir_netlink::refusal(&answer) {
+            Some(error) => Err(error.quiet().to_string()),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::net::{
 use rustix::thread::UnshareFlags;
 use weir_netlink::{Writer, nlm};
 
-use super::{Figures, What, peers_up, refused, router};
+use super::{Figures, What, peers_up, router};
 
 /// Makes `count` objects, then deletes them.
 pub fn here(what: What, count: u32) -> Result<Figures, String> {
@@ -101,8 +101,8 @@ fn request(socket: &OwnedFd, mut requests: Writer) -> Result<(), String> {
     send(socket, requests.bytes(), SendFlags::empty()).map_err(failed)?;
     let mut answer = [0; 8192];
     let (_, len) = recv(socket, &mut answer[..], RecvFlags::empty()).map_err(failed)?;
-    match refused(answer.get(..len).unwrap_or_default()) {
-        Some(errno) => Err(format!("a request was refused with errno {errno}")),
+    match weir_netlink::refusal(answer.get(..len).unwrap_or_default()) {
+        Some(error) => Err(format!("a request was refused: {error}")),
         None => Ok(()),
     }
 }

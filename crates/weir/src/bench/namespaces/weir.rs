@@ -10,7 +10,7 @@ use weir_stack::sysctl::tree;
 use weir_stack::{Config, NsId, Stack};
 use weir_sync::rcu::{self, CallbackMode};
 
-use super::{Figures, POINTS, What, peers_up, refused, resident, router};
+use super::{Figures, POINTS, What, peers_up, resident, router};
 
 /// A client whose descriptor 0 is the hub namespace.
 struct Hub;
@@ -70,8 +70,8 @@ pub fn here(what: What, mode: CallbackMode, count: u32) -> Result<Figures, Strin
 fn request(client: &mut Connection, requests: &Writer) -> Result<(), String> {
     client.request(requests.bytes());
     while let Some(answer) = client.mailbox().take() {
-        if let Some(errno) = refused(&answer) {
-            return Err(format!("a request was refused with errno {errno}"));
+        if let Some(error) = weir_netlink::refusal(&answer) {
+            return Err(format!("a request was refused: {error}"));
         }
     }
     Ok(())

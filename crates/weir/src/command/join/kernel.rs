@@ -11,7 +11,7 @@ use rustix::thread::{
     LinkNameSpaceType, UnshareFlags, capabilities, configure_capability_in_ambient_set,
     move_into_link_name_space, set_capabilities, unshare_unsafe,
 };
-use weir_netlink::{Error, IfInfoMsg, Writer, ifla, messages, nlm, rtm};
+use weir_netlink::{IfInfoMsg, Writer, ifla, messages, nlm, rtm};
 use weir_port::keys::Keys;
 use weir_port::kinds::kind;
 
@@ -182,13 +182,13 @@ impl Rtnl {
         let (len, _) = rustix::net::recv(&self.0, &mut buffer, RecvFlags::empty())
             .map_err(failed("rtnetlink"))?;
         buffer.truncate(len);
-        let first = messages(&buffer).next().ok_or("rtnetlink: no answer")?;
-        let errno = first.payload().first_chunk().copied();
-        let errno = errno.map_or(0, i32::from_ne_bytes);
-        if first.header.ty == nlm::ERROR && errno != 0 {
-            return Err(Error::new(-errno).to_string());
+        if messages(&buffer).next().is_none() {
+            return Err("rtnetlink: no answer".into());
         }
-        Ok(buffer)
+        match weir_netlink::refusal(&buffer) {
+            Some(error) => Err(error.quiet().to_string()),
+            None => Ok(buffer),
+        }
     }
 
     fn request(&self, ty: u16, flags: u16, write: impl FnOnce(&mut Writer)) -> Result<(), String> {

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::{Value, json};
-use weir_netlink::{Error, IfInfoMsg, Writer, ifla, nlm, rtm};
+use weir_netlink::{IfInfoMsg, Writer, ifla, nlm, rtm};
 use weir_packet::{Batch, DropReason, LongPackets, Packet};
 use weir_port::Port;
 use weir_port::keys::Keys;
@@ -690,15 +690,10 @@ fn set_link(
     let answer = engine
         .request(ns, out.bytes())
         .map_err(|error| format!("{}: {error}", device.name()))?;
-    for message in weir_netlink::messages(&answer) {
-        let errno = message.payload().first_chunk().copied();
-        let errno = errno.map_or(0, i32::from_ne_bytes);
-        if message.header.ty == nlm::ERROR && errno != 0 {
-            let error = Error::new(-errno);
-            return Err(format!("{}: {error}", device.name()));
-        }
+    match weir_netlink::refusal(&answer) {
+        Some(error) => Err(format!("{}: {}", device.name(), error.quiet())),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Receives a batch from a queue and passes it on. Returns whether there was a frame.
