@@ -41,14 +41,6 @@ struct Row {
     filter: Arc<Filter>,
 }
 
-/// What packets match.
-pub struct Matched {
-    /// For each row a bit for each packet that matches it.
-    pub rows: [u64; FEW],
-    /// A bit for each packet that was not looked up.
-    pub left: u64,
-}
-
 /// What becomes of a filter.
 enum Form {
     Row(Row),
@@ -158,10 +150,10 @@ impl Row {
 
 impl Few {
     /// Returns the rows of filters, which are in the order in which a lookup tries them. The filters' masks read
-    /// these groups of keys. Returns `None` if there are no filters, too many, or some that read what rows do not
+    /// these groups of keys. Returns `None` if there are no filters, or some that read what rows do not
     /// have.
     pub fn of(filters: &[Arc<Filter>], used: Used) -> Option<Self> {
-        if filters.is_empty() || filters.len() > FEW {
+        if filters.is_empty() {
             return None;
         }
         let forms = filters.iter().map(|filter| Form::of(filter, used));
@@ -177,36 +169,36 @@ impl Few {
         })
     }
 
-    /// Returns the filter of a row.
+    /// Returns the rows that packets match, each as the packets and the filter.
     #[inline]
-    pub fn filter(&self, row: usize) -> Option<&Filter> {
-        self.rows.get(row).map(|row| &*row.filter)
+    pub fn matched(&self, rows: [u64; FEW]) -> impl Iterator<Item = (u64, &Filter)> {
+        let rows = rows.into_iter().zip(&self.rows);
+        let rows = rows.filter(|(which, _)| *which != 0);
+        rows.map(|(which, row)| (which, &*row.filter))
     }
 
-    /// Looks up the packets with a bit in `wanted`.
+    /// Looks up the packets with a bit in `wanted`. Returns a bit for each packet that matches a row, and one for each that
+    /// was not looked up.
     // Inlined into its large caller, the loop would be compiled worse.
     #[inline(never)]
-    pub(crate) fn find(&self, packets: &(impl Source + ?Sized), wanted: u64) -> Matched {
-        let mut matched = Matched {
-            rows: [0; FEW],
-            left: 0,
-        };
+    pub(crate) fn find(&self, packets: &(impl Source + ?Sized), wanted: u64) -> ([u64; FEW], u64) {
+        let (mut rows, mut left) = ([0; FEW], 0);
         for lane in set_bits(wanted) {
             let bit = 1 << lane;
             let Some(head) = packets.head(lane) else {
-                matched.left |= bit;
+                left |= bit;
                 continue;
             };
             let found = self.rows.iter().position(|row| row.is(head));
             // An earlier filter than the one found may match a packet that is not plain.
             let surely = found == Some(0) && self.begins;
             if !surely && !is_plain(head) {
-                matched.left |= bit;
-            } else if let Some(row) = found.and_then(|row| matched.rows.get_mut(row)) {
+                left |= bit;
+            } else if let Some(row) = found.and_then(|row| rows.get_mut(row)) {
                 *row |= bit;
             }
         }
-        matched
+        (rows, left)
     }
 }
 
@@ -220,10 +212,11 @@ mod tests {
     use weir_netlink::{TcMsg, Writer, nlm, rtm};
     use weir_packet::Batch;
 
+    use super::super::stress::stack;
     use super::*;
     use crate::classifier::Lookup;
     use crate::context::Context;
-    use crate::testing::{Stack, ipv4, vectors};
+    use crate::testing::{Stack, ipv4};
 
     /// A filter: keys with their masks.
     #[derive(Debug, Clone)]
@@ -358,15 +351,6 @@ mod tests {
                 frame
             },
         )
-    }
-
-    fn stack() -> Stack {
-        let stack = Stack::default();
-        let all = vectors(include_str!("../../../tests/vectors/control.vec"));
-        let mut all = all.into_iter();
-        let add = all.find(|(command, _)| command == "tc qdisc add dev d0 clsact");
-        stack.request(&add.unwrap().1[0]).unwrap();
-        stack
     }
 
     /// Encodes the deletion of the filter with a handle.

@@ -140,21 +140,20 @@ impl std::fmt::Debug for Filter {
     }
 }
 
-/// Returns what runs of packets match.
+/// Returns what groups of packets match, each with its filter.
 #[inline]
-fn found_runs<'g>(
-    runs: &[Option<(u64, &'g Filter)>; FEW_RUNS],
+fn found_groups<'g>(
+    groups: impl Iterator<Item = (u64, &'g Filter)>,
     wanted: u64,
     hits: &mut Hits<'g>,
 ) -> Found<'g> {
-    if let [Some((which, filter)), None, ..] = runs
-        && *which == wanted
-    {
-        return Found::one(wanted, filter.hit());
-    }
     let mut matched = 0;
-    for (which, filter) in runs.iter().flatten() {
-        Found::one(*which, filter.hit()).spread(hits);
+    for (which, filter) in groups {
+        let found = Found::one(which, filter.hit());
+        if which == wanted {
+            return found;
+        }
+        found.spread(hits);
         matched |= which;
     }
     Found::each(matched)
@@ -208,27 +207,18 @@ impl Flower {
         let mut runs = [None; FEW_RUNS];
         if list.find_runs(packets, wanted, &mut runs, guard) {
             lookup.flower.dissected += u64::from(wanted.count_ones());
-            return found_runs(&runs, wanted, hits);
+            return found_groups(runs.into_iter().flatten(), wanted, hits);
         }
         let mut matched = 0;
         let mut wanted = wanted;
         if let Some(few) = self.masks.few(guard) {
-            let found = few.find(packets, wanted);
-            lookup.flower.dissected += u64::from((wanted & !found.left).count_ones());
-            for (row, which) in found.rows.into_iter().enumerate() {
-                let Some(filter) = few.filter(row).filter(|_| which != 0) else {
-                    continue;
-                };
-                if which == wanted {
-                    return Found::one(wanted, filter.hit());
-                }
-                Found::one(which, filter.hit()).spread(hits);
-                matched |= which;
+            let (rows, left) = few.find(packets, wanted);
+            lookup.flower.dissected += u64::from((wanted & !left).count_ones());
+            let found = found_groups(few.matched(rows), wanted, hits);
+            if left == 0 {
+                return found;
             }
-            if found.left == 0 {
-                return Found::each(matched);
-            }
-            wanted = found.left;
+            (matched, wanted) = (found.which, left);
         }
         let found = |at: usize, filter: &'g Filter| {
             if let Some(hit) = hits.get_mut(at) {

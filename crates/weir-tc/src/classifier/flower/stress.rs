@@ -63,13 +63,58 @@ fn classes(stack: &Stack, lookup: &mut Lookup, to: impl Iterator<Item = u32>) ->
     batch.iter().map(|packet| packet.tc_index).collect()
 }
 
-#[test]
-fn existing_filters_are_found() {
-    let stack = &Stack::default();
+/// Returns a stack whose device has a clsact.
+pub(super) fn stack() -> Stack {
+    let stack = Stack::default();
     let all = vectors(include_str!("../../../tests/vectors/control.vec"));
     let clsact = "tc qdisc add dev d0 clsact";
     let add = all.into_iter().find(|(command, _)| command == clsact);
     stack.request(&add.unwrap().1[0]).unwrap();
+    stack
+}
+
+/// Threads add and delete one filter each, and one of them sometimes so many that the rest is no longer searched one by
+/// one: a filter is found as soon as its request was answered, and no longer once that for its deletion was.
+#[test]
+fn a_few_filters_come_and_go() {
+    let stack = &stack();
+    std::thread::scope(|scope| {
+        for me in 0..THREADS {
+            scope.spawn(move || {
+                let mut lookup = Lookup::default();
+                for n in 0..FILTERS / 3 {
+                    let count = if me == 0 && n % 50 == 49 { 5 } else { 1 };
+                    let dst = |i| address(me, n * 5 + i);
+                    let prefix = if n % 2 == 0 { 28 } else { 32 - me };
+                    let request = |ty, i| {
+                        let handle = 1 + me * 10 + i;
+                        stack
+                            .request(&filter(ty, handle, dst(i), prefix, 1 + handle))
+                            .unwrap();
+                    };
+                    (0..count).for_each(|i| request(rtm::NEWTFILTER, i));
+                    let to = || (0..count).chain(std::iter::repeat_n(0, 9)).map(dst);
+                    let wanted: Vec<_> = (0..count).chain(std::iter::repeat_n(0, 9)).collect();
+                    let found = classes(stack, &mut lookup, to());
+                    for (i, class) in wanted.into_iter().zip(found) {
+                        assert_eq!(u32::from(class), 2 + me * 10 + i);
+                    }
+                    (0..count).for_each(|i| request(rtm::DELTFILTER, i));
+                    assert!(
+                        classes(stack, &mut lookup, to())
+                            .iter()
+                            .all(|class| *class == 0)
+                    );
+                    stack.heard();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn existing_filters_are_found() {
+    let stack = &stack();
     let added: [AtomicU32; THREADS as usize] = Default::default();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

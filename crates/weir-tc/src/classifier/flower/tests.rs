@@ -14,8 +14,10 @@ use weir_packet::{Batch, Packet};
 
 use crate::classifier::Lookup;
 use crate::context::Context;
-use crate::testing::{Stack, ipv4, vectors};
+use crate::testing::{Stack, ipv4};
 use crate::verdict::Verdict;
+
+use super::stress::stack;
 
 /// A filter. Values are small so that filters overlap.
 #[derive(Debug, Clone)]
@@ -325,16 +327,6 @@ fn found_together(stack: &Stack, flows: &[Flow]) -> Vec<Option<u32>> {
     assert!(ended.is_empty() && copies.is_empty());
     let class = |packet: &Packet| Some(u32::from(packet.tc_index)).filter(|&number| number != 0);
     batch.iter().map(class).collect()
-}
-
-fn stack() -> Stack {
-    let stack = Stack::default();
-    let all = vectors(include_str!("../../../tests/vectors/control.vec"));
-    let add = all
-        .into_iter()
-        .find(|(command, _)| command == "tc qdisc add dev d0 clsact");
-    stack.request(&add.unwrap().1[0]).unwrap();
-    stack
 }
 
 /// Deletes the filter with a number, by its priority and handle.
