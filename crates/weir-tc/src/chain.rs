@@ -281,8 +281,8 @@ impl<'g> Starts<'g> {
 impl<'g> Starts<'g> {
     /// Lets the actions of the filters that the packets match bring their memory into the cache.
     pub(crate) fn prefetch_for_actions(&self, cx: &Context<'_, 'g>, packets: &[Packet]) {
-        // Only `ct` has memory of its own to look up.
-        if cx.conntrack.is_none() {
+        // Few kinds of actions have memory of their own to look up.
+        if cx.conntrack.is_none() && !cx.looks_up {
             return;
         }
         let prefetch = |hit: Hit<'g>, packets: &[Packet]| {

@@ -68,6 +68,8 @@ pub struct Context<'a, 'g> {
     device: Option<&'a dyn Device>,
     /// The connection table of the device's namespace, if there is one.
     pub conntrack: Option<&'a Conntrack>,
+    /// Actions of the namespace other than `ct` have memory that packets are looked up in.
+    pub looks_up: bool,
     /// Reassembles fragments for the action `ct`.
     pub defragment: Option<Defragment<'a>>,
     trace: Option<Trace<'a>>,
@@ -156,6 +158,7 @@ impl<'a, 'g> Context<'a, 'g> {
             ethernet: true,
             device: None,
             conntrack: None,
+            looks_up: false,
             defragment: None,
             trace: None,
             waits: None,
@@ -185,6 +188,7 @@ impl<'a, 'g> Context<'a, 'g> {
             ethernet: self.ethernet,
             device: self.device,
             conntrack: self.conntrack,
+            looks_up: self.looks_up,
             defragment: self.defragment,
             trace: self.trace,
             waits: self.waits,

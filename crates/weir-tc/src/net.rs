@@ -4,7 +4,7 @@
 //! handles are counted over all namespaces of a stack ([`Handles`]).
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use weir_conntrack::{Conntrack, Setting, Settings};
@@ -35,6 +35,8 @@ struct Inner {
     targets: OnceLock<Arc<Targets>>,
     conntrack_settings: OnceLock<Arc<Settings>>,
     conntrack: OnceLock<Arc<Conntrack>>,
+    /// There has been an action `balance`.
+    looks_up: AtomicBool,
 }
 
 /// The handles assigned to a stack's qdiscs that ask for none: from 8001: to fffe:, then 8000: and
@@ -191,6 +193,18 @@ impl NetTc {
     #[inline]
     pub fn conntrack_if_used(&self) -> Option<&Arc<Conntrack>> {
         self.inner.get()?.conntrack.get()
+    }
+
+    /// Notes that the namespace has actions, other than `ct`, with memory that packets are looked up in.
+    pub fn look_up(&self) {
+        self.inner().looks_up.store(true, Relaxed);
+    }
+
+    /// Returns whether it has had such actions.
+    #[inline]
+    pub fn looks_up(&self) -> bool {
+        let inner = self.inner.get();
+        inner.is_some_and(|inner| inner.looks_up.load(Relaxed))
     }
 
     /// Returns the groups of sampled packets.

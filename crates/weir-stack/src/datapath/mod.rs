@@ -39,8 +39,9 @@ fn describe<'a>(
     tc: &mut weir_tc::Context<'a, '_>,
 ) {
     tc.at(device);
-    let conntrack = device.namespace(guard).tc.conntrack_if_used();
-    tc.conntrack = conntrack.map(|conntrack| &**conntrack);
+    let net = &device.namespace(guard).tc;
+    tc.conntrack = net.conntrack_if_used().map(|conntrack| &**conntrack);
+    tc.looks_up = net.looks_up();
     tc.tx_queues = weir_tc::Device::tx_queues(device);
     tc.ethernet = device.link.hardware_type() == weir_netlink::ifla::arphrd::ETHER;
 }

@@ -276,8 +276,8 @@ fn key(address: [u8; 16], port: u16) -> Key {
     key
 }
 
-fn family(packet: &Packet, cx: &Context<'_, '_>) -> Option<Family> {
-    match Place::of(packet, cx).protocol(packet) {
+fn family(packet: &Packet, place: Place) -> Option<Family> {
+    match place.protocol(packet) {
         ETH_P_IP => Some(Family::V4),
         ETH_P_IPV6 => Some(Family::V6),
         _ => None,
@@ -294,11 +294,11 @@ impl Kind for Balance {
     ) -> Code {
         common.hit(cx);
         let control = common.control();
-        let Some(family) = family(packet, cx) else {
+        let place = Place::of(packet, cx);
+        let Some(family) = family(packet, place) else {
             return control;
         };
         let state = self.state.load(cx.guard);
-        let place = Place::of(packet, cx);
         let network = packet.mac_mut().get_mut(place.network..);
         let network = network.unwrap_or_default();
         let mut done = state.translate(network, family, cx.guard);
@@ -323,7 +323,7 @@ impl Kind for Balance {
     fn prefetch_packets(&self, cx: &Context<'_, '_>, packets: &[Packet]) {
         let state = self.state.load(cx.guard);
         for packet in packets {
-            let seen = family(packet, cx)
+            let seen = family(packet, Place::of(packet, cx))
                 .filter(|&family| family == state.service.family)
                 .and_then(|family| Seen::read(packet.network(), family));
             if let Some(seen) = seen {
@@ -467,6 +467,7 @@ impl Spec for Balance {
     }
 
     fn create(params: Params, env: &Env<'_>) -> Self {
+        env.net.look_up();
         let domain = env.net.domain();
         let balancer = Arc::new(Balancer::with_memory(domain, params.memory));
         let backends = number(&params.backends, &BTreeMap::new());

@@ -116,7 +116,9 @@ fn moves(stack: &Stack) -> Moves {
 #[test]
 fn flows_are_spread_and_stay_while_backends_come_and_go() {
     let all: Vec<Listed> = (1..=5).map(|number| backend(number, 8080)).collect();
+    assert!(!Stack::default().env(|env| env.net.looks_up()));
     let stack = stack(&all);
+    assert!(stack.env(|env| env.net.looks_up()));
     let pick = |flow: u16| {
         let (src, dst, from, to) = read(&send(&stack, &client(flow)));
         assert_eq!((src, from, to), ([10, 1, 0, 1], flow, 8080));
