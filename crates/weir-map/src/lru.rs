@@ -158,8 +158,6 @@ pub(crate) struct Lru<S: Shape> {
     /// Whether a use of an entry does more than mark it.
     watched: bool,
     count_lookups: bool,
-    /// Neither of both.
-    plain: bool,
     expired: AtomicU64,
     on_evict: Option<Box<OnEvict>>,
 }
@@ -248,7 +246,6 @@ impl<S: Shape> Lru<S> {
             idle: options.idle.unwrap_or(0),
             watched: exact || options.idle.is_some(),
             count_lookups: options.count_lookups,
-            plain: !exact && options.idle.is_none() && !options.count_lookups,
             expired: AtomicU64::new(0),
             on_evict,
         };
@@ -316,7 +313,7 @@ impl<S: Shape> Lru<S> {
     /// Whether a look-up need not do more than [`Lru::mark`].
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
-        self.plain
+        !(self.watched | self.count_lookups)
     }
 
     /// Counts a use in an entry's reference byte.

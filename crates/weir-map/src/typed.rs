@@ -29,21 +29,26 @@ macro_rules! common {
             /// the value of each key that is in the map.
             #[inline]
             pub fn get_batch(&self, keys: &[K], mut found: impl FnMut(usize, V)) {
-                let (batches, rest) = keys.as_chunks::<BATCH>();
-                if !self.core.is_plain() {
-                    for (at, key) in keys.iter().enumerate() {
-                        self.get_beyond(key)
-                            .into_iter()
-                            .for_each(|value| found(at, value));
-                    }
-                    return;
-                }
                 let table = self.core.table();
                 let aim = |key: &K| {
                     let aim = table.aim(crate::shape::hash(bytes_of(key)));
                     aim.prefetch();
                     aim
                 };
+                if !self.core.is_plain() {
+                    for (batch, keys) in keys.chunks(BATCH).enumerate() {
+                        for key in keys {
+                            aim(key);
+                        }
+                        for (at, key) in keys.iter().enumerate() {
+                            if let Some(value) = self.get_beyond(key) {
+                                found(batch * BATCH + at, value);
+                            }
+                        }
+                    }
+                    return;
+                }
+                let (batches, rest) = keys.as_chunks::<BATCH>();
                 let mut see = |at, key: &K, aim| {
                     let (mut value, bytes) = (zeroed::<V>(), bytes_of(key));
                     let entry = table.glance(aim, bytes, bytes_of_mut(&mut value));
