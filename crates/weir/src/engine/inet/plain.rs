@@ -39,8 +39,9 @@ enum Form {
 pub(super) struct Packets {
     /// Held for reading while a packet is written.
     form: RwLock<Form>,
-    /// Held while packets are taken from the pair and sent, so that they keep their order. Taken outside of `with_cx`.
-    taking: Mutex<()>,
+    /// Room for a packet. Held while packets are taken from the pair and sent, so that they keep their order. Taken
+    /// outside of `with_cx`.
+    taking: Mutex<Vec<u8>>,
     /// The user knows of a message that was lost for want of an address.
     told: AtomicBool,
 }
@@ -144,10 +145,10 @@ impl Engine {
         if !endpoint.packets.is_plain() {
             return;
         }
-        let _taking = endpoint.packets.taking.lock();
-        let mut data = vec![0; LONGEST];
+        let mut data = super::lock(&endpoint.packets.taking);
+        data.resize(LONGEST, 0);
         loop {
-            let length = match recv(&wire, &mut data, RecvFlags::DONTWAIT) {
+            let length = match recv(&wire, &mut data[..], RecvFlags::DONTWAIT) {
                 // An empty datagram, or the end.
                 Ok((0, _)) if super::stream::events(&wire).intersects(PollFlags::HUP) => return,
                 Ok((length, _)) => length,
