@@ -360,7 +360,7 @@ pub fn change_address(
 }
 
 /// Changes the MTU of a device, in bytes, and tells everybody (`dev_set_mtu_ext`). The MTU of VLAN devices on top
-/// of it falls to the same (`vlan_device_event`).
+/// of it falls to the same (`vlan_device_event`). The MTU that the device has is set without a word.
 ///
 /// # Errors
 /// EINVAL outside the bounds of the kind, and those of the kind.
@@ -370,6 +370,9 @@ pub fn change_mtu(
     device: &Arc<Device>,
     mtu: u32,
 ) -> Result<(), Error> {
+    if mtu == device.mtu() {
+        return Ok(());
+    }
     let (min, max) = device.link.mtu_bounds();
     if mtu < min {
         return Err(Error::msg(errno::EINVAL, "mtu less than device minimum"));

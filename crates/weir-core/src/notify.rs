@@ -9,13 +9,24 @@
 //! ENOBUFS to its client.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock, Weak};
 use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex, MutexGuard};
 
 /// A callback that runs when an empty mailbox receives a datagram.
 pub type Waker = Box<dyn Fn() + Send + Sync>;
+
+/// What shows the datagrams of a socket to the devices that watch netlink (`struct netlink_tap`).
+pub struct Tap {
+    /// The number of devices of the stack that watch.
+    pub watched: Arc<AtomicUsize>,
+    /// Shows a datagram.
+    pub show: Show,
+}
+
+/// Shows a datagram; see [`Tap`].
+pub type Show = Box<dyn Fn(&[u8]) + Send + Sync>;
 
 /// A bitmap with one bit per group.
 type Groups = [AtomicU64; 2];
@@ -51,6 +62,7 @@ pub struct Mailbox {
     lost: AtomicU64,
     no_enobufs: AtomicBool,
     waker: Option<Waker>,
+    tap: OnceLock<Tap>,
 }
 
 impl Mailbox {
@@ -71,6 +83,7 @@ impl Mailbox {
             lost: AtomicU64::new(0),
             no_enobufs: AtomicBool::new(false),
             waker,
+            tap: OnceLock::new(),
         })
     }
 
@@ -132,8 +145,30 @@ impl Mailbox {
         self.no_enobufs.store(yes, Relaxed);
     }
 
+    /// Sets what shows the socket's datagrams. Only the first call has an effect.
+    pub fn set_tap(&self, tap: Tap) {
+        let _ = self.tap.set(tap);
+    }
+
+    /// Shows a datagram to the devices that watch netlink (`netlink_deliver_tap`). Costs one relaxed load while no
+    /// device does.
+    #[inline]
+    pub fn show(&self, datagram: &[u8]) {
+        if let Some(tap) = self.tap.get()
+            && tap.watched.load(Relaxed) > 0
+        {
+            (tap.show)(datagram);
+        }
+    }
+
     /// Queues an answer.
     pub fn answer(&self, datagram: Vec<u8>) {
+        self.show(&datagram);
+        self.push(datagram);
+    }
+
+    /// Queues an answer that is not one of netlink: no device that watches sees it.
+    pub fn answer_unseen(&self, datagram: Vec<u8>) {
         self.push(datagram);
     }
 
@@ -144,6 +179,7 @@ impl Mailbox {
             self.lost.fetch_add(1, Relaxed);
             return;
         }
+        self.show(datagram);
         self.push(datagram.to_vec());
     }
 

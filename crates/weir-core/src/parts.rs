@@ -19,7 +19,7 @@
 //! | 7 | listeners of rules | SNMP counters | |
 //! | 8 | listeners of nexthop objects | protocols above IP | |
 //! | 9 | listeners of labels | tunnels by their ends | |
-//! | 10 | | what is passed to sockets | |
+//! | 10 | devices that watch netlink | what is passed to sockets | |
 //! | 11 | | sockets | |
 //! | 12 | | MPLS | |
 //! | 13 | | Geneve | |

@@ -24,6 +24,7 @@ pub mod ipvlan;
 pub mod loopback;
 pub mod macvlan;
 pub mod netdevsim;
+pub mod nlmon;
 pub mod sit;
 pub mod tun;
 pub mod tunnel;
@@ -34,8 +35,8 @@ pub mod vrf;
 pub mod vxlan;
 
 use weir_core::{
-    clock, cpu, device, drops, ethtool, features, kind, layers, namespace, nsid, parts, random,
-    request, stack, taken,
+    clock, cpu, device, drops, ethtool, features, kind, layers, namespace, notify, nsid, parts,
+    random, request, stack, taken,
 };
 use weir_inet::{ipv4, ipv6, neigh, protocols, settings, sockets, udp};
 
@@ -61,6 +62,7 @@ pub static KINDS: &[&Kind] = &[
     &ipvlan::KIND,
     &macvlan::KIND,
     &netdevsim::KIND,
+    &nlmon::KIND,
     &sit::KIND,
     &tun::KIND,
     &veth::KIND,

@@ -4,7 +4,9 @@
 use crate::datapath;
 use crate::genl::ethtool;
 use crate::layers::{Layers, LinkRequests, Path};
-use crate::link::{self, bond, bridge, geneve, ipvlan, macvlan, netdevsim, tunnel, vrf, vxlan};
+use crate::link::{
+    self, bond, bridge, geneve, ipvlan, macvlan, netdevsim, nlmon, tunnel, vrf, vxlan,
+};
 use crate::stack::{Config, Stack};
 use crate::{fib, ipv4, ipv6, mib, mpls, neigh, protocols, rtnl, settings, sockets, tc, udp};
 
@@ -36,6 +38,7 @@ pub static LAYERS: Layers = Layers {
         &weir_socket::MODULE,
         &tunnel::MODULE,
         &netdevsim::MODULE,
+        &nlmon::MODULE,
         &vxlan::MODULE,
         &geneve::MODULE,
         &bridge::MODULE,

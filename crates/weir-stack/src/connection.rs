@@ -29,6 +29,7 @@ use weir_sync::rcu::{Guard, Reader};
 
 use crate::diag;
 use crate::genl;
+use crate::link::nlmon;
 use crate::namespace::{Namespace, NsId};
 use crate::nfnl;
 use crate::notify::{Mailbox, Subscribers, Waker};
@@ -88,6 +89,16 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// Returns `NETLINK_*`.
+    pub fn number(self) -> u16 {
+        match self {
+            Self::Route => 0,
+            Self::SockDiag => 4,
+            Self::Netfilter => 12,
+            Self::Generic => 16,
+        }
+    }
+
     /// Returns the sockets of a namespace that use this protocol. Port ids and groups are separate
     /// per protocol.
     pub fn sockets(self, ns: &Namespace) -> &Subscribers {
@@ -158,6 +169,10 @@ impl Connection {
         waker: Option<Waker>,
     ) -> Self {
         let mailbox = Mailbox::new(portid, waker);
+        // Port id 0 is the kernel's: requests of the stack's owner are no messages of a program.
+        if portid != 0 {
+            mailbox.set_tap(nlmon::tap(stack, ns, protocol.number()));
+        }
         protocol.sockets(ns).add(&mailbox);
         if protocol == Protocol::Netfilter {
             nfnl::conntrack::events::listen(ns, stack.clock.epoch_ns());
@@ -205,6 +220,7 @@ impl Connection {
     /// Serves one datagram of requests (`netlink_rcv_skb`).
     pub fn request(&mut self, datagram: &[u8]) {
         self.room = Room::Some;
+        self.mailbox.show(datagram);
         // Use one read section for all requests and renew it before each: starting a new one costs
         // more than a small request.
         let mut guard = self.reader.pin();

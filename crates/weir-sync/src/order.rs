@@ -127,6 +127,7 @@ classes! {
     80 false { Subscribers = "the sockets of a namespace", }
     81 false { Heard = "the groups that a namespace's sockets hear", }
     82 false { Mailbox = "the queue of a netlink socket", }
+    83 false { NetlinkTaps = "the devices that watch netlink", }
     90 false { Posted = "the posted jobs", Timers = "the armed timers", RateLimit = "the ICMP rate limit", }
     91 false {
         Waker = "the stack's waker",

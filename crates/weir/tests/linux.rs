@@ -137,6 +137,18 @@ fn erspan() {
     }
 }
 
+/// The netlink messages of a namespace, as packet sockets and tcpdump see them.
+#[test]
+fn nlmon() {
+    let programs = [("ethtool", "ethtool"), ("tcpdump", "tcpdump")];
+    if programs
+        .iter()
+        .all(|(program, package)| has(program, package))
+    {
+        same_as_linux("nlmon");
+    }
+}
+
 #[test]
 fn sit() {
     same_as_linux("sit");

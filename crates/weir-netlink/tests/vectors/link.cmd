@@ -17,6 +17,7 @@ ip link add gre1 type gretap remote 192.0.2.1 local 192.0.2.2 key 7
 ip link add es1 type erspan seq key 7 remote 192.0.2.1 local 192.0.2.2 erspan_ver 2 erspan_dir egress erspan_hwid 5
 ip link add es2 type ip6erspan seq key 7 remote 2001:db8::1 local 2001:db8::2 erspan_ver 1 erspan 123
 ip link add vrf1 type vrf table 10
+ip link add nlmon0 mtu 4096 type nlmon
 ip link set dummy0 up
 ip link set dev dummy0 down
 ip link set dummy0 mtu 1280

@@ -19,6 +19,7 @@ mod macvlan;
 mod many_devices;
 mod netdevsim;
 mod nexthop;
+mod nlmon;
 mod offload;
 mod redirected;
 mod steer;

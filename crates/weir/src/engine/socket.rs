@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use weir_intercept::transport::{self, MAX_REQUEST, Received};
+use weir_stack::link::nlmon;
 use weir_stack::notify::Mailbox;
 use weir_stack::{Connection, NsId, Protocol};
 
@@ -158,6 +159,9 @@ impl Socket {
         let mut served = 0;
         loop {
             let _serving = engine.time.serving();
+            if nlmon::waits(&engine.stack) {
+                engine.cpu().settle();
+            }
             let mut connection = lock(&self.connection);
             let flushed = self.flush();
             if connection.is_dumping() && flushed {
@@ -211,7 +215,7 @@ impl Socket {
                     answer
                 });
                 for datagram in inside::answer(&header, &answer) {
-                    self.mailbox.answer(datagram);
+                    self.mailbox.answer_unseen(datagram);
                 }
             }
         }

@@ -27,6 +27,7 @@ use weir_intercept::datagram::{Datagram, WAKE};
 use weir_intercept::{Errno, InetCall, InetReply, NsId, SocketId};
 use weir_socket::{Message, Outgoing, Ready, Shutdown, Socket, User};
 use weir_stack::cpu::Cx;
+use weir_stack::link::nlmon;
 
 use super::{Engine, lock};
 use ended::{End, Ended};
@@ -404,6 +405,9 @@ impl Engine {
     /// Runs work on the data path, and the packets that it causes to their end.
     fn with_cx<R>(&self, work: impl FnOnce(&mut Cx<'_>) -> R) -> R {
         let mut cpu = self.cpu();
+        if nlmon::waits(&self.stack) {
+            cpu.settle();
+        }
         let result = cpu.with(work);
         cpu.settle();
         result
