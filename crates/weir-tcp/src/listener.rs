@@ -100,7 +100,12 @@ impl<K: Ord + Clone, C> Listener<K, C> {
 
     /// Removes a request.
     pub fn remove(&mut self, key: &K) -> Option<Request> {
-        self.requests.remove(key)
+        let removed = self.requests.remove(key);
+        if self.requests.is_empty() {
+            // Else the next request would have the deadline of one that is gone.
+            self.due = u64::MAX;
+        }
+        removed
     }
 
     /// Puts a connection into the queue of those that wait.
@@ -185,6 +190,16 @@ mod tests {
         }
         assert_eq!(times, [1, 3, 7, 15, 31]);
         assert_eq!(listener.half_open(), 0);
+    }
+
+    #[test]
+    fn a_deadline_goes_with_its_request() {
+        let mut listener: Listener<u32, ()> = Listener::new(10);
+        listener.insert(1, request(0));
+        assert!(listener.remove(&1).is_some());
+        assert_eq!(listener.deadline(), None);
+        listener.insert(2, request(9 * SECOND));
+        assert_eq!(listener.deadline(), Some(10 * SECOND));
     }
 
     #[test]
