@@ -9,7 +9,7 @@
 //! launch has a supervisor thread that makes these calls, so several calls may arrive at once.
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 /// A network namespace of the stack.
@@ -256,6 +256,13 @@ pub struct InetReply {
     pub file: Option<OwnedFd>,
 }
 
+/// The work of a stack for the sockets of clients ([`Backend::attend`]). Its holder polls the descriptor and calls `serve`
+/// soon when that is readable, until it is dropped.
+pub trait Attendant: AsFd + Send {
+    /// Does the work that there is. Returns without waiting for a program.
+    fn serve(&self);
+}
+
 /// The interface between the supervisor and the stack.
 ///
 /// Paths are relative to the root of their [`Tree`], without a leading slash; the root itself is
@@ -343,6 +350,13 @@ pub trait Backend: Send + Sync {
     fn inet(&self, call: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
         let _ = (call, bytes);
         Err(Errno(libc::EAFNOSUPPORT))
+    }
+
+    /// Lets the calling thread do the stack's work for the sockets of clients, which otherwise a thread of the stack does.
+    /// A supervisor in the process of the stack asks for it: one thread then does what two would do for each other.
+    /// Returns `None` if the stack is in another process, or leaves the work to somebody else.
+    fn attend(&self) -> Option<Box<dyn Attendant>> {
+        None
     }
 
     /// Serves a command of the command line (`weir stat`, `weir play`, ...). Supervisors do not

@@ -63,8 +63,8 @@ pub mod tun;
 pub mod waits;
 
 pub use backend::{
-    Backend, Errno, InetCall, InetReply, Node, NsId, PendingWriter, SocketGrant, SocketId,
-    SocketOption, SocketRequest, StackInfo, Tree,
+    Attendant, Backend, Errno, InetCall, InetReply, Node, NsId, PendingWriter, SocketGrant,
+    SocketId, SocketOption, SocketRequest, StackInfo, Tree,
 };
 pub use launcher::{ACTIVE_VARIABLE, Child, EXIT_SETUP, Exit, LaunchError, Launcher, Mode};
 pub use runtime::Runtime;

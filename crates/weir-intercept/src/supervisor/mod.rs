@@ -36,7 +36,7 @@ mod wait;
 
 pub(crate) use internet::{MOST_POLLED, STAMPS};
 
-use crate::backend::{Backend, Errno, NsId, StackInfo};
+use crate::backend::{Attendant, Backend, Errno, NsId, StackInfo};
 use crate::look;
 use crate::runtime::Runtime;
 use crate::seccomp::{Answer, Call, Listener};
@@ -102,6 +102,8 @@ pub(crate) struct Supervisor {
     readers: clock::Readers,
     /// The timers that programs have created.
     created: alarm::Created,
+    /// The stack's work for sockets, if this thread does it.
+    attendant: Option<Box<dyn Attendant>>,
     /// The buffer of a datagram.
     packet: Vec<u8>,
     held: BTreeMap<NsId, namespace::Held>,
@@ -143,6 +145,7 @@ impl Supervisor {
             calls: parked::Calls::default(),
             readers: clock::Readers::default(),
             created: alarm::Created::default(),
+            attendant: None,
             packet: Vec::new(),
             held: BTreeMap::new(),
             pretended_users: BTreeSet::new(),
@@ -162,6 +165,8 @@ impl Supervisor {
             if let Some((bell, ready)) = &of_waits {
                 fds.extend([bell.as_fd(), ready.as_fd()]);
             }
+            let attended = fds.len();
+            fds.extend(self.attendant.as_ref().map(|attendant| attendant.as_fd()));
             let first_watched = fds.len();
             let watched: Vec<NsId> = self
                 .held
@@ -210,6 +215,11 @@ impl Supervisor {
             }
             if events[1] != 0 {
                 break;
+            }
+            if let (Some(attendant), Some(1..)) =
+                (&self.attendant, events[attended..first_watched].first())
+            {
+                attendant.serve();
             }
             if events[refused..parked].iter().any(|&event| event != 0) {
                 self.refused.serve();

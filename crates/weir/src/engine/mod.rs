@@ -31,8 +31,8 @@ use serde_json::Value;
 use weir_intercept::task::Tasks;
 use weir_intercept::transport::{self, PendingWrites, Placement};
 use weir_intercept::{
-    Backend, Errno, InetCall, InetReply, Node, NsId, PendingWriter, Runtime, SocketGrant, SocketId,
-    SocketOption, SocketRequest, StackInfo, Tree,
+    Attendant, Backend, Errno, InetCall, InetReply, Node, NsId, PendingWriter, Runtime,
+    SocketGrant, SocketId, SocketOption, SocketRequest, StackInfo, Tree,
 };
 use weir_stack::connection::{Connection, NoPeer, Peer};
 use weir_stack::{Cpu, Namespace, Protocol, Stack};
@@ -516,6 +516,10 @@ impl Backend for Engine {
 
     fn inet(&self, call: InetCall, bytes: &[u8]) -> Result<InetReply, Errno> {
         self.serve_inet(call, bytes)
+    }
+
+    fn attend(&self) -> Option<Box<dyn Attendant>> {
+        self.attend_sockets()
     }
 
     fn ethtool(&self, ns: NsId, name: &[u8], command: &[u8]) -> Result<(Vec<u8>, i64), Errno> {

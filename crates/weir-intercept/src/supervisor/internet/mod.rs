@@ -125,6 +125,9 @@ impl Supervisor {
             let id = SocketId(reply.value as u64);
             self.sockets.idle.insert(id, Idle::New);
         }
+        if self.attendant.is_none() && self.setup.waits.is_none() {
+            self.attendant = self.backend.attend();
+        }
         let protocol = match (family, kind, protocol) {
             (libc::AF_INET | libc::AF_INET6, libc::SOCK_STREAM, 0) => libc::IPPROTO_TCP,
             (libc::AF_INET | libc::AF_INET6, libc::SOCK_DGRAM, 0) => libc::IPPROTO_UDP,

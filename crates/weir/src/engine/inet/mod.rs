@@ -4,23 +4,22 @@
 //!
 //! The program's descriptor is one end of a UNIX pair, the other end is here. A datagram that the stack receives for a
 //! socket is written to the pair at once, by the CPU that received it ([`weir_intercept::datagram`]); what a program sends
-//! comes as a call of its supervisor. Streams pass through the pair in both directions ([`stream`]). One thread watches
-//! the ends of all sockets. It serves streams, and closes the sockets whose programs have closed theirs.
+//! comes as a call of its supervisor. Streams pass through the pair in both directions ([`stream`]). One thread at a time
+//! watches the ends of all sockets ([`watch`]). It serves streams, and closes the sockets whose programs have closed theirs.
 
 mod ended;
 mod mapped;
 mod plain;
 mod stream;
 mod tun;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno as Os;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use weir_intercept::datagram::{Datagram, WAKE};
@@ -37,10 +36,6 @@ use stream::{Ending, Stream};
 
 /// The send buffer of a client's end of a stream, in bytes.
 const SEND_BUFFER: usize = 256 << 10;
-/// The most events that are taken at once.
-const EVENTS: usize = 128;
-/// How long the thread leaves events to the driver of virtual time.
-const LATER: Duration = Duration::from_millis(1);
 
 /// The sockets of all clients.
 #[derive(Default)]
@@ -48,6 +43,8 @@ pub struct Inet {
     sockets: Mutex<BTreeMap<u64, Arc<Endpoint>>>,
     /// The epoll of the stack's ends; there is none before the first socket.
     watch: OnceLock<OwnedFd>,
+    /// Whether a supervisor watches it.
+    attendance: Arc<watch::Attendance>,
     /// The streams with something to do when all programs wait, under virtual time.
     later: Mutex<BTreeSet<u64>>,
     /// Held while events are served, so that who holds it finds none half done.
@@ -68,7 +65,8 @@ struct Endpoint {
     /// The stack's end of the pair, until the socket is closed. The program then sees the end even if the data path still
     /// holds the endpoint.
     wire: Mutex<Option<Arc<OwnedFd>>>,
-    socket: OnceLock<Arc<Socket>>,
+    /// The socket, until it is closed: it has this endpoint as its user.
+    socket: Mutex<Option<Arc<Socket>>>,
     /// The state of a stream.
     stream: Option<Stream>,
     /// The form of a datagram socket's packets.
@@ -101,8 +99,8 @@ impl Endpoint {
         lock(&self.wire).clone()
     }
 
-    fn socket(&self) -> Result<&Arc<Socket>, Errno> {
-        self.socket.get().ok_or(Errno(libc::EBADF))
+    fn socket(&self) -> Result<Arc<Socket>, Errno> {
+        lock(&self.socket).clone().ok_or(Errno(libc::EBADF))
     }
 
     /// Makes the program's descriptor readable for something that is not a datagram.
@@ -283,8 +281,8 @@ impl Engine {
                     file: Some(memory.file.try_clone()?.into()),
                 })
             }
-            InetCall::LocalAddress(id) => match self.endpoint(id) {
-                Ok(endpoint) => Ok(bytes_only(endpoint.socket()?.local_address())),
+            InetCall::LocalAddress(id) => match self.open_socket_of(id) {
+                Ok(socket) => Ok(bytes_only(socket.local_address())),
                 Err(error) => {
                     let ended = lock(&self.inet.ended);
                     let end = ended.get(id.0).ok_or(error)?;
@@ -293,8 +291,8 @@ impl Engine {
             },
             InetCall::PeerAddress(id) => {
                 // The stack forgets a stream that has ended.
-                let endpoint = self.endpoint(id).map_err(|_| Errno(libc::ENOTCONN))?;
-                let address = endpoint.socket()?.peer_address();
+                let socket = self.open_socket_of(id);
+                let address = socket.map_err(|_| Errno(libc::ENOTCONN))?.peer_address();
                 address.map(bytes_only).map_err(Errno)
             }
             InetCall::SetOption(id, level, name) => {
@@ -306,8 +304,8 @@ impl Engine {
                     }
                     Err(error) => return Err(error),
                 };
-                self.take_written(&endpoint);
                 let socket = endpoint.socket()?;
+                self.take_written(&endpoint);
                 self.with_cx(|cx| socket.set_option(cx, level, name, bytes))
                     .map_err(Errno)?;
                 if let (Some(stream), libc::SOL_SOCKET, libc::SO_LINGER) =
@@ -341,11 +339,11 @@ impl Engine {
                         return value.map(bytes_only).ok_or(error);
                     }
                 };
+                let socket = endpoint.socket()?;
                 if level == libc::SOL_TCP {
                     // TCP_INFO counts it.
                     self.take_written(&endpoint);
                 }
-                let socket = endpoint.socket()?;
                 let value = socket.option(self.stack.clock.now(), level, name, bytes);
                 value.map(bytes_only).map_err(Errno)
             }
@@ -354,8 +352,8 @@ impl Engine {
             InetCall::Delivered(_) => Ok(InetReply::default()),
             InetCall::Queued(id) => {
                 let endpoint = self.endpoint(id)?;
-                self.take_written(&endpoint);
                 let socket = endpoint.socket()?;
+                self.take_written(&endpoint);
                 if socket.is_listening() {
                     return Err(Errno(libc::EINVAL));
                 }
@@ -390,12 +388,16 @@ impl Engine {
         sockets.get(&id.0).cloned().ok_or(Errno(libc::EBADF))
     }
 
+    fn open_socket_of(&self, id: SocketId) -> Result<Arc<Socket>, Errno> {
+        self.endpoint(id)?.socket()
+    }
+
     /// Takes the error of a socket, which the stack may close meanwhile.
     fn take_error(&self, id: SocketId) -> Result<i32, Errno> {
         let kept = || lock(&self.inet.ended).take_error(id.0);
-        match self.endpoint(id) {
+        match self.open_socket_of(id) {
             Err(error) => kept().ok_or(error),
-            Ok(endpoint) => match endpoint.socket()?.take_error() {
+            Ok(socket) => match socket.take_error() {
                 0 => Ok(kept().unwrap_or(0)),
                 error => Ok(error),
             },
@@ -420,7 +422,7 @@ impl Engine {
     ) -> Result<InetReply, Errno> {
         let endpoint = self.endpoint(id)?;
         let socket = endpoint.socket()?;
-        self.with_cx(|cx| work(socket, cx)).map_err(Errno)
+        self.with_cx(|cx| work(&socket, cx)).map_err(Errno)
     }
 
     /// As [`on`](Self::on) for a call that takes a port. A socket that its program has closed gives its port back first.
@@ -458,7 +460,7 @@ impl Engine {
             ns,
             engine: self.me.clone(),
             wire: Mutex::new(Some(Arc::new(wire))),
-            socket: OnceLock::new(),
+            socket: Mutex::default(),
             stream,
             packets: Packets::default(),
             error: AtomicI32::new(0),
@@ -485,8 +487,7 @@ impl Engine {
         client: OwnedFd,
     ) -> Result<InetReply, Errno> {
         let id = endpoint.id;
-        // A new endpoint has no socket.
-        let _ = endpoint.socket.set(socket);
+        *lock(&endpoint.socket) = Some(socket);
         lock(&self.inet.sockets).insert(id, endpoint.clone());
         let watched = match endpoint.wire() {
             Some(wire) => {
@@ -507,35 +508,6 @@ impl Engine {
         })
     }
 
-    fn watch(&self, id: u64, wire: &OwnedFd, events: epoll::EventFlags) -> Result<(), Errno> {
-        let os = |error: Os| Errno(error.raw_os_error());
-        let watch = match self.inet.watch.get() {
-            Some(watch) => watch,
-            None => self.begin_watch()?,
-        };
-        let data = epoll::EventData::new_u64(id);
-        epoll::add(watch, wire, data, events).map_err(os)
-    }
-
-    /// Makes the epoll of all sockets and starts the thread that serves it.
-    fn begin_watch(&self) -> Result<&OwnedFd, Errno> {
-        let made = epoll::create(epoll::CreateFlags::CLOEXEC);
-        let made = made.map_err(|error| Errno(error.raw_os_error()))?;
-        let mut first = false;
-        let watch = self.inet.watch.get_or_init(|| {
-            first = true;
-            made
-        });
-        if first {
-            let engine = self.me.clone();
-            let own = rustix::io::dup(watch).map_err(|error| Errno(error.raw_os_error()))?;
-            std::thread::Builder::new()
-                .name("weir-sockets".into())
-                .spawn(move || serve(&engine, own.as_fd()))?;
-        }
-        Ok(watch)
-    }
-
     fn accept(&self, id: SocketId, counted: bool) -> Result<InetReply, Errno> {
         let listener = self.endpoint(id)?;
         if let (Some(stream), true) = (&listener.stream, counted) {
@@ -553,8 +525,8 @@ impl Engine {
         }
         let address = accepted.peer().unwrap_or_default();
         let reply = self.add(endpoint.clone(), accepted, client)?;
-        // Data may have come before the socket had its user.
-        self.with_cx(|cx| endpoint.run(cx, stream::WOKEN | stream::EVENT));
+        // Data may have come before the socket had its user. The held byte makes an event at once.
+        self.with_cx(|cx| endpoint.run(cx, stream::WOKEN));
         Ok(InetReply {
             bytes: address,
             ..reply
@@ -569,7 +541,7 @@ impl Engine {
                 return;
             }
             // Who does not find it there finds it here.
-            if let (Some(_), Some(socket)) = (&endpoint.stream, endpoint.socket.get()) {
+            if let (Some(_), Ok(socket)) = (&endpoint.stream, endpoint.socket()) {
                 let error = match endpoint.error.load(Relaxed) {
                     0 => socket.take_error(),
                     error => error,
@@ -589,14 +561,12 @@ impl Engine {
                 lock(&self.inet.ended).add(endpoint.id, end);
             }
         }
-        if let Some(socket) = endpoint.socket.get() {
+        let socket = lock(&endpoint.socket).take();
+        if let Some(socket) = socket {
             socket.close(cx, ending == Ending::Reset);
         }
-        let wire = lock(&endpoint.wire).take();
-        if let (Some(watch), Some(wire)) = (self.inet.watch.get(), wire) {
-            // An end that is not watched needs no removal.
-            let _ = epoll::delete(watch, &wire);
-        }
+        // Nobody watches an end that is closed.
+        drop(lock(&endpoint.wire).take());
         self.reap(super::from_stack(endpoint.ns));
     }
 
@@ -607,111 +577,6 @@ impl Engine {
             .any(|endpoint| endpoint.ns == ns)
             || self.has_tun_files(ns)
     }
-
-    /// Serves what programs have written to their streams, and the sockets that they have closed, in the order of the
-    /// sockets. Returns whether there was anything.
-    ///
-    /// Under virtual time the clock's driver calls this when all programs wait: what a program writes until it waits then
-    /// leaves in the same segments in every run.
-    pub(super) fn serve_sockets(&self) -> bool {
-        let Some(watch) = self.inet.watch.get() else {
-            return false;
-        };
-        let _serving = self.time.serving();
-        let _turn = lock(&self.inet.turn);
-        let events = events(watch);
-        let later = std::mem::take(&mut *lock(&self.inet.later));
-        let mut ready: BTreeMap<u64, epoll::EventFlags> = BTreeMap::new();
-        for (id, flags) in events.iter().map(|event| (event.data.u64(), event.flags)) {
-            *ready.entry(id).or_insert(flags) |= flags;
-        }
-        for id in later {
-            ready.entry(id).or_insert(epoll::EventFlags::empty());
-        }
-        for (&id, &flags) in &ready {
-            self.inet_event(id, flags);
-        }
-        !ready.is_empty()
-    }
-
-    /// Closes the sockets that programs have closed. Under virtual time what others have written waits.
-    fn serve_closed(&self) {
-        let Some(watch) = self.inet.watch.get() else {
-            return;
-        };
-        let _turn = lock(&self.inet.turn);
-        loop {
-            let events = events(watch);
-            for event in &events {
-                let (id, flags) = (event.data.u64(), event.flags);
-                if flags.contains(epoll::EventFlags::HUP) || !self.time.serves_sockets() {
-                    self.inet_event(id, flags);
-                } else {
-                    lock(&self.inet.later).insert(id);
-                    self.time.sent().fetch_add(1, SeqCst);
-                }
-            }
-            if events.len() < EVENTS {
-                return;
-            }
-        }
-    }
-
-    /// Returns whether a program has ever opened a socket.
-    pub(super) fn has_inet(&self) -> bool {
-        self.inet.watch.get().is_some()
-    }
-
-    /// Returns whether a program has written to a stream, or closed a socket, and nobody has looked at it.
-    pub(super) fn inet_is_busy(&self) -> bool {
-        let Some(watch) = self.inet.watch.get() else {
-            return false;
-        };
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        !lock(&self.inet.later).is_empty()
-            || poll(&mut [PollFd::new(watch, PollFlags::IN)], Some(&now)) != Ok(0)
-    }
-
-    /// Serves an event of a socket's end.
-    fn inet_event(&self, id: u64, events: epoll::EventFlags) {
-        let Ok(endpoint) = self.endpoint(SocketId(id)) else {
-            self.tun_event(id);
-            return;
-        };
-        if endpoint.stream.is_none() {
-            self.take_packets(&endpoint);
-            if events.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
-                self.with_cx(|cx| self.close_endpoint(cx, &endpoint, Ending::Closed));
-            }
-            return;
-        }
-        let ends = epoll::EventFlags::HUP | epoll::EventFlags::RDHUP | epoll::EventFlags::ERR;
-        let what = match self.time.serves_sockets() {
-            true => stream::WOKEN | stream::EVENT | stream::ENDS,
-            false if events.intersects(ends) => stream::EVENT | stream::ENDS,
-            false => stream::EVENT,
-        };
-        self.with_cx(|cx| endpoint.run_now(cx, self, what));
-    }
-}
-
-/// Takes events that have come, at most [`EVENTS`].
-fn events(watch: &OwnedFd) -> Vec<epoll::Event> {
-    let mut events = Vec::with_capacity(EVENTS);
-    let none = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // An error leaves the list empty.
-    let _ = epoll::wait(
-        watch,
-        rustix::buffer::spare_capacity(&mut events),
-        Some(&none),
-    );
-    events
 }
 
 fn done((): ()) -> InetReply {
@@ -722,33 +587,5 @@ fn bytes_only(bytes: Vec<u8>) -> InetReply {
     InetReply {
         bytes,
         ..InetReply::default()
-    }
-}
-
-/// Serves the ends of all sockets until the stack is gone.
-fn serve(engine: &Weak<Engine>, watch: BorrowedFd<'_>) {
-    // The stack is looked for again from time to time: nothing else ends the wait.
-    let second = Timespec {
-        tv_sec: 1,
-        tv_nsec: 0,
-    };
-    loop {
-        // The event is still in the epoll while this thread is not counted as serving.
-        let mut ready = [PollFd::from_borrowed_fd(watch, PollFlags::IN)];
-        let waited = poll(&mut ready, Some(&second));
-        let Some(engine) = engine.upgrade() else {
-            return;
-        };
-        if engine.is_stopping() {
-            return;
-        }
-        if waited.is_err() || waited == Ok(0) {
-            continue;
-        }
-        if engine.time.serves_sockets() {
-            std::thread::sleep(LATER);
-        } else {
-            engine.serve_sockets();
-        }
     }
 }

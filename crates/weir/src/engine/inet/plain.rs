@@ -139,7 +139,7 @@ impl Engine {
     /// Sends what a program has written to the pair of a plain socket. The program does not learn of an error; the
     /// user does if a message has no address to go to.
     pub(super) fn take_packets(&self, endpoint: &Endpoint) {
-        let (Some(wire), Some(socket)) = (endpoint.wire(), endpoint.socket.get()) else {
+        let (Some(wire), Ok(socket)) = (endpoint.wire(), endpoint.socket()) else {
             return;
         };
         if !endpoint.packets.is_plain() {

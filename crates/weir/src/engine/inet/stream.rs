@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::{Errno as Os, ioctl_fionread};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown as Direction, recv,
-    recvmsg, send, sendmsg, shutdown, sockopt,
+    RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags,
+    Shutdown as Direction, recv, recvmsg, send, sendmsg, shutdown, sockopt,
 };
 use weir_intercept::{Errno, InetReply};
 use weir_socket::{Outgoing, Ready, Shutdown, Socket};
@@ -29,6 +29,9 @@ use super::{Endpoint, Engine};
 /// The most bytes that pass at once from a program to the stack.
 const AT_ONCE: usize = 64 << 10;
 
+/// So many bytes of a program are copied once more, which costs less than the system call that it saves.
+const FEW: usize = 1024;
+
 /// The most bytes that pass at once to a program under virtual time: those of one message, which the kernel queues as a
 /// whole (`UNIX_SKB_FRAGS_SZ`).
 const ONE_MESSAGE: usize = 32 << 10;
@@ -39,13 +42,31 @@ pub(super) const WOKEN: u8 = 1;
 pub(super) const EVENT: u8 = 2;
 /// The program may have closed its end, or shut it down.
 pub(super) const ENDS: u8 = 4;
+/// The program will write no more.
+const SHUT: u8 = 8;
+/// The program has closed its end, or shut both directions down.
+const CLOSED: u8 = 16;
+/// The program has closed its end without reading all.
+const BROKEN: u8 = 32;
+
+/// Returns what an event says about the end of the program's data.
+pub(super) fn ends(events: epoll::EventFlags) -> u8 {
+    [
+        (epoll::EventFlags::RDHUP, SHUT),
+        (epoll::EventFlags::HUP, CLOSED),
+        (epoll::EventFlags::ERR, BROKEN),
+    ]
+    .into_iter()
+    .filter(|(event, _)| events.contains(*event))
+    .fold(0, |ends, (_, end)| ends | end)
+}
 
 /// A stream of a client.
 pub(super) struct Stream {
     state: Mutex<State>,
     /// Who moves the data: one thread at a time, for all.
     turn: Turn,
-    /// What has changed since the last look: [`WOKEN`], [`EVENT`] and [`ENDS`].
+    /// What has changed since the last look: [`WOKEN`], [`EVENT`], [`ENDS`] and what is known of the end ([`ends`]).
     changes: AtomicU8,
 }
 
@@ -93,6 +114,10 @@ struct State {
     waits: bool,
     /// The program may have closed its end, or shut it down.
     ends: bool,
+    /// What is known of that: [`SHUT`], [`CLOSED`], [`BROKEN`]. All data of the program are in the pair.
+    known: u8,
+    /// The last data were more than [`FEW`].
+    bulk: bool,
 }
 
 /// The events of an end that are watched. Edges: each is served until nothing is left.
@@ -119,6 +144,8 @@ impl Stream {
                 held: true,
                 waits: false,
                 ends: false,
+                known: 0,
+                bulk: false,
             }),
             turn: Turn::default(),
             changes: AtomicU8::new(0),
@@ -224,7 +251,7 @@ impl Engine {
             }
             begins
         };
-        let begun = self.with_cx(|cx| begin(socket, cx));
+        let begun = self.with_cx(|cx| begin(&socket, cx));
         let ready = socket.ready().0;
         let open = ready & Ready::OUT != 0 && ready & (Ready::ERR | Ready::HUP) == 0;
         let (count, phase) = match begun {
@@ -246,7 +273,8 @@ impl Engine {
             if let Some(wire) = endpoint.wire() {
                 endpoint.watch_room(&wire, false);
             }
-            self.with_cx(|cx| endpoint.run(cx, WOKEN | EVENT));
+            // The held byte makes an event at once.
+            self.with_cx(|cx| endpoint.run(cx, WOKEN));
         }
         Ok((count, true))
     }
@@ -346,13 +374,13 @@ impl Endpoint {
     /// within its own calls of the socket; one of them works at a time, for the others too. If the stream is over, returns
     /// how it ends.
     fn advance(&self, cx: &mut Cx<'_>, what: u8) -> Option<Ending> {
-        let (stream, socket, wire) = (self.stream.as_ref()?, self.socket.get()?, self.wire()?);
+        let (stream, socket, wire) = (self.stream.as_ref()?, self.socket().ok()?, self.wire()?);
         let mut over = None;
         stream.changes.fetch_or(what, SeqCst);
         stream.turn.serve(|| {
             let mut state = stream.state();
             let what = stream.changes.swap(0, SeqCst);
-            self.step(cx, &wire, &mut state, socket, what);
+            self.step(cx, &wire, &mut state, &socket, what);
             if let Phase::Over(ending) = state.phase {
                 over = Some(ending);
             }
@@ -361,7 +389,8 @@ impl Endpoint {
     }
 
     fn step(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket, what: u8) {
-        state.ends |= what & ENDS != 0;
+        state.known |= what & (SHUT | CLOSED | BROKEN);
+        state.ends |= what & ENDS != 0 || state.known != 0;
         match state.phase {
             Phase::New => look_for_end(wire, state),
             Phase::Connecting { filled } => {
@@ -414,6 +443,8 @@ impl Endpoint {
                     self.count_wake();
                 }
                 look_for_end(wire, state);
+                // What comes later is an event.
+                state.ends = false;
             }
             Phase::Over(_) => {}
         }
@@ -534,12 +565,49 @@ impl Endpoint {
         }
     }
 
+    /// Passes what the program has written to the stack if that is little: looks at it first, and takes it out of the pair
+    /// after the socket has taken it.
+    fn take_few(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) -> Few {
+        let mut buffer = [0; FEW + 1];
+        let before = usize::from(state.held);
+        let mut parts = [IoSliceMut::new(&mut buffer)];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        let (length, cut) =
+            match recvmsg(wire, &mut parts, &mut RecvAncillaryBuffer::default(), flags) {
+                // The look ends at a message with descriptors.
+                Ok(message) => (message.bytes, message.flags.contains(ReturnFlags::CTRUNC)),
+                Err(Os::AGAIN) => (0, false),
+                Err(_) => return Few::NotAll,
+            };
+        let data = &buffer[before.min(length)..length];
+        if length > FEW || cut {
+            return Few::NotAll;
+        }
+        if data.is_empty() {
+            return Few::All;
+        }
+        match socket.write(cx, data) {
+            Ok(taken) => {
+                // The last byte that the stack has taken over is the held one.
+                let all = taken == data.len();
+                state.held = all;
+                take_out(wire, before + taken - usize::from(all));
+                match all {
+                    true => Few::All,
+                    false => Few::NotAll,
+                }
+            }
+            Err(libc::EAGAIN) => Few::NoRoom,
+            Err(_) => Few::Refused,
+        }
+    }
+
     /// Passes what the program has written to the stack.
     fn take_over(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) {
         if state.finished {
             // With both directions shut the pair does not show whether the program has closed its end. The program has no
             // more use for the stack: without the held byte it reads the end, and no reset.
-            if state.ended || is_closed(wire) {
+            if state.ended || state.known & CLOSED != 0 || is_closed(wire) {
                 take_out(wire, 1);
                 state.phase = Phase::Over(Ending::Closed);
             }
@@ -551,11 +619,25 @@ impl Endpoint {
         loop {
             // Under virtual time those bytes that are there when all programs wait, not those that one writes as soon as
             // there is room.
-            let new = match bound {
-                Some(new) => new,
-                None => unread(wire).saturating_sub(usize::from(state.held)),
+            let few = match by_rounds || state.bulk {
+                true => Few::NotAll,
+                false => self.take_few(cx, wire, state, socket),
+            };
+            let new = match (few, bound) {
+                (Few::All, _) => 0,
+                (Few::NotAll, Some(new)) => new,
+                (Few::NotAll, None) => unread(wire).saturating_sub(usize::from(state.held)),
+                (Few::NoRoom, _) => {
+                    state.waits = true;
+                    break;
+                }
+                (Few::Refused, _) => {
+                    state.phase = Phase::Over(Ending::Closed);
+                    break;
+                }
             };
             if new > 0 {
+                state.bulk = new > FEW;
                 let held = &mut state.held;
                 let want = new.min(AT_ONCE);
                 match socket.write_with(cx, want, &mut |room| take(wire, room, new, held)) {
@@ -578,21 +660,25 @@ impl Endpoint {
             if !state.ends {
                 break;
             }
-            let events = events(wire);
-            let ends = PollFlags::ERR | PollFlags::HUP | PollFlags::RDHUP;
-            state.ends = events.intersects(ends);
-            if state.ends && unread(wire) > 1 {
-                bound = None;
-                continue;
+            // What was known before the data were taken came after them.
+            let known = state.known;
+            if known == 0 {
+                state.known = ends_of(wire);
+                state.ends = state.known != 0;
+                if state.ends && unread(wire) > 1 {
+                    bound = None;
+                    continue;
+                }
             }
-            if events.contains(PollFlags::ERR) {
+            let known = state.known;
+            if known & BROKEN != 0 {
                 state.phase = Phase::Over(Ending::Reset);
-            } else if events.contains(PollFlags::HUP) && !state.ended {
+            } else if known & CLOSED != 0 && !state.ended {
                 // Closed, or shut in both directions: then the program reads the end, and no reset.
                 take_out(wire, 1);
                 state.finished = true;
                 state.phase = Phase::Over(Ending::Closed);
-            } else if events.contains(PollFlags::RDHUP) && !state.finished {
+            } else if known & SHUT != 0 && !state.finished {
                 state.finished = true;
                 // With both directions shut, a close and a shutdown look the same. A program that wants resets closes.
                 if state.ended && state.abrupt {
@@ -609,6 +695,18 @@ impl Endpoint {
             break;
         }
     }
+}
+
+/// What became of data that a program has written, if there are few.
+enum Few {
+    /// All were taken.
+    All,
+    /// There may be more.
+    NotAll,
+    /// The socket had no room for all.
+    NoRoom,
+    /// The socket takes no more.
+    Refused,
 }
 
 /// Takes bytes that the program has written, of which there are `new`, out of the pair and into the room of the socket. The
@@ -679,7 +777,17 @@ fn room(wire: &OwnedFd) -> usize {
 /// Takes the filling out of the pair, except for the byte that is held now.
 fn take_out(wire: &OwnedFd, length: usize) {
     let mut left = length;
-    let mut buffer = vec![0; left.min(AT_ONCE)];
+    let (mut few, mut many);
+    let buffer = match left {
+        0..=FEW => {
+            few = [0; FEW];
+            &mut few[..]
+        }
+        _ => {
+            many = vec![0; left.min(AT_ONCE)];
+            &mut many[..]
+        }
+    };
     while left > 0 {
         let most = left.min(buffer.len());
         match recv(wire, &mut buffer[..most], RecvFlags::DONTWAIT) {
@@ -698,7 +806,14 @@ fn look_for_end(wire: &OwnedFd, state: &mut State) {
 }
 
 fn is_closed(wire: &OwnedFd) -> bool {
-    events(wire).intersects(PollFlags::HUP | PollFlags::ERR)
+    ends_of(wire) & (CLOSED | BROKEN) != 0
+}
+
+/// Looks for the end of a program's data.
+fn ends_of(wire: &OwnedFd) -> u8 {
+    ends(epoll::EventFlags::from_bits_retain(
+        events(wire).bits().into(),
+    ))
 }
 
 pub(super) fn events(wire: &OwnedFd) -> PollFlags {
