@@ -4,8 +4,11 @@
 //! The table's measures use one CPU and 10,000,000 UDP connections: new connections, look-ups of known ones in
 //! batches of 64 in random order, and resident memory. The path's measure is that of the same UDP packets through
 //! receive, a filter that matches all, FIB and transmit, once with `ct commit nat src` and once with an action that
-//! only passes. The flood's measure sends SYNs of other clients at a table with room for 1,000,000 connections of which
-//! 100,000 are established, and looks whether all of these are left. `--part` runs `table`, `path` or `flood` alone.
+//! only passes. [`commit`] measures `ct commit` on new and on known connections beside nf_conntrack of Linux 6.1 in
+//! User-Mode Linux. The flood's measure sends SYNs of other clients at a table with room for 1,000,000 connections of which
+//! 100,000 are established, and looks whether all of these are left. `--part` runs `table`, `path`, `commit` or `flood` alone.
+
+mod commit;
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -47,6 +50,10 @@ struct Scale {
     entries: u32,
     flows: u32,
     rounds: usize,
+    /// The flows of [`commit`].
+    commits: u32,
+    /// The packets of each after the first.
+    commit_rounds: usize,
     established: u32,
     room: u32,
     flood: u32,
@@ -57,6 +64,8 @@ const SHORT: Scale = Scale {
     entries: 100_000,
     flows: 256,
     rounds: 20,
+    commits: 2_000,
+    commit_rounds: 5,
     established: 2_000,
     room: 20_000,
     flood: 50_000,
@@ -67,6 +76,9 @@ const FULL: Scale = Scale {
     entries: 10_000_000,
     flows: 4_096,
     rounds: 300,
+    // More do not fit into the caches, and User-Mode Linux has no large pages.
+    commits: 20_000,
+    commit_rounds: 10,
     established: 100_000,
     room: 1_000_000,
     flood: 5_000_000,
@@ -206,7 +218,18 @@ fn measure_table(scale: &Scale, rows: &mut Vec<Row>) -> Result<(), String> {
     Ok(())
 }
 
-fn set_up(nat: bool, flows: u32) -> Result<Bed, String> {
+/// What the filter's action does with a packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Nothing.
+    Pass,
+    /// `ct commit`.
+    Commit,
+    /// `ct commit nat src`.
+    Nat,
+}
+
+fn set_up(work: Work, flows: u32) -> Result<Bed, String> {
     let stack = weir_stack::build(Config::default());
     let ns = stack
         .namespace(Stack::INITIAL)
@@ -221,11 +244,14 @@ fn set_up(nat: bool, flows: u32) -> Result<Bed, String> {
     client.neighbour(3, af::INET, &SERVER, PEER)?;
     client.clsact(2)?;
     client.filter(2, 1, 0x0800, "matchall", |out| {
-        put_actions(out, matchall::ACT, |out| match nat {
-            false => put_gact(out, 0),
-            true => put_action(out, 1, "ct", |out| {
-                let flags = ct::ACT_COMMIT | ct::ACT_NAT | ct::ACT_NAT_SRC;
+        put_actions(out, matchall::ACT, |out| match work {
+            Work::Pass => put_gact(out, 0),
+            _ => put_action(out, 1, "ct", |out| {
                 out.put_fixed(ct::PARMS, &control(0));
+                if work == Work::Commit {
+                    return out.put(ct::ACTION, &ct::ACT_COMMIT.to_ne_bytes());
+                }
+                let flags = ct::ACT_COMMIT | ct::ACT_NAT | ct::ACT_NAT_SRC;
                 out.put(ct::ACTION, &flags.to_ne_bytes());
                 // An address of the router itself would be a martian source.
                 out.put(ct::NAT_IPV4_MIN, &[10, 2, 0, 100]);
@@ -236,8 +262,8 @@ fn set_up(nat: bool, flows: u32) -> Result<Bed, String> {
         });
     })?;
     let frames = (0..flows).map(|flow| {
-        let src = [10, 1, 1 + (flow >> 8) as u8, flow as u8];
-        let mut segment = udp(2000, 53, 18).to_vec();
+        let src = [10, 1, 1 + (flow >> 8 & 0x7f) as u8, flow as u8];
+        let mut segment = udp(2000 + (flow >> 15) as u16, 53, 18).to_vec();
         segment.resize(26, 0x55);
         fill_check_v4(src, SERVER, UDP, &mut segment);
         let mut frame = ethernet(ROUTER, [2, 0, 0, 1, 0, 9], 0x0800).to_vec();
@@ -248,14 +274,14 @@ fn set_up(nat: bool, flows: u32) -> Result<Bed, String> {
     let frames = frames.collect();
     let mut cpu = Cpu::new(&stack, 0);
     cpu.settle();
+    cpu.state().stages.switch(false);
     Ok(Bed { stack, cpu, frames })
 }
 
 fn measure_path(scale: &Scale, rows: &mut Vec<Row>) -> Result<(), String> {
-    let mut with = set_up(true, scale.flows)?;
-    let mut without = set_up(false, scale.flows)?;
+    let mut with = set_up(Work::Nat, scale.flows)?;
+    let mut without = set_up(Work::Pass, scale.flows)?;
     for bed in [&mut with, &mut without] {
-        bed.cpu.state().stages.switch(false);
         play(bed, 2)?; // warm
     }
     let named = |what: &str| format!("{what}, {} flows of UDP", scale.flows);
@@ -431,6 +457,9 @@ fn measure_flood(scale: &Scale, rows: &mut Vec<Row>) -> Result<(), String> {
 }
 
 fn run(options: &Options) -> Result<Report, String> {
+    if let Some(what) = (options.part.as_deref()).and_then(|part| part.strip_prefix("linux:")) {
+        return Ok(report(Vec::new(), commit::here(what)?));
+    }
     let scale = if options.short { SHORT } else { FULL };
     let wants = |part: &str| options.part.as_deref().is_none_or(|wanted| wanted == part);
     let mut rows = Vec::new();
@@ -440,18 +469,25 @@ fn run(options: &Options) -> Result<Report, String> {
     if wants("path") {
         measure_path(&scale, &mut rows)?;
     }
+    if wants("commit") {
+        commit::measure(&scale, &mut rows)?;
+    }
     if wants("flood") {
         measure_flood(&scale, &mut rows)?;
     }
     eprintln!("\rruns done             ");
     if rows.is_empty() {
-        return Err("the parts are table, path and flood".into());
+        return Err("the parts are table, path, commit and flood".into());
     }
-    Ok(Report {
+    Ok(report(rows, String::new()))
+}
+
+fn report(rows: Vec<Row>, detail: String) -> Report {
+    Report {
         bench: BENCH.name,
         rows,
         curves: Vec::new(),
         stacks: Vec::new(),
-        detail: String::new(),
-    })
+        detail,
+    }
 }

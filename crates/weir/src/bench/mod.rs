@@ -5,6 +5,7 @@
 mod chart;
 mod client;
 mod conntrack;
+mod folder;
 mod lru;
 mod namespaces;
 mod path;
@@ -15,6 +16,7 @@ mod rules;
 mod sockets;
 mod testpmd;
 mod transmit;
+mod uml;
 
 use crate::cli;
 

@@ -23,7 +23,6 @@ use weir_stack::Cpu;
 
 use super::{Bench, Curve, Options, Report, Row, Series};
 use bed::Bed;
-pub use tools::Folder;
 use wire::{Client, Profile};
 
 /// The benchmark.

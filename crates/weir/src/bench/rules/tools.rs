@@ -2,12 +2,12 @@
 //! Unmodified `tc -b` against the stack, against a socket that only acknowledges, and, for
 //! comparison, u32 with mirred on this machine's kernel.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_intercept::Launcher;
 
+use super::super::folder::Folder;
 use super::bed::Bed;
 use super::wire::Profile;
 
@@ -25,53 +25,12 @@ impl Load {
     }
 }
 
-/// A directory that is removed on drop.
-pub struct Folder(PathBuf);
-
-impl Folder {
-    /// Creates the directory.
-    pub fn new(name: &str) -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("weir-bench-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    /// Returns the path.
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<(), String> {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
-    }
-
-    /// Returns the seconds between the times in the files `start` and `end`.
-    pub fn seconds(&self) -> Result<f64, String> {
-        let time = |name| {
-            let text = std::fs::read_to_string(self.0.join(name)).ok()?;
-            text.trim().parse::<f64>().ok()
-        };
-        match (time("start"), time("end")) {
-            (Some(start), Some(end)) if end > start => Ok((end - start) / 1e9),
-            _ => Err("tc did not finish".into()),
-        }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A directory left behind in /tmp does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Returns a script that runs all batches at once and records when they began and ended.
 fn script(folder: &Folder) -> String {
     format!(
         "cd {}; date +%s%N >start; failed=0; pids=; for f in batch.*; do tc -b $f >/dev/null & pids=\"$pids $!\"; done; \
          for p in $pids; do wait $p || failed=1; done; date +%s%N >end; exit $failed",
-        folder.0.display()
+        folder.path().display()
     )
 }
 
@@ -141,7 +100,7 @@ pub fn host_u32(load: Load) -> Result<f64, String> {
     let prepared = format!(
         "set -e; ip link add d0 type veth peer name p0; ip link add d1 type veth peer name p1; \
          tc qdisc add dev d0 ingress; tc -b {}/tables; set +e; {}",
-        folder.0.display(),
+        folder.path().display(),
         script(&folder)
     );
     let status = Command::new("unshare")

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::bench::rules::Folder;
+use crate::bench::folder::Folder;
 
 /// Who runs the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
