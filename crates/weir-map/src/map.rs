@@ -108,7 +108,7 @@ impl core::fmt::Debug for Map {
     }
 }
 
-/// A place in an iteration by [`Map::look_up_batch`].
+/// A place in an iteration by [`Map::look_up_batch`] or [`Map::take_batch`]: their `in_batch` and `out_batch`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(u32);
 
@@ -453,6 +453,51 @@ impl Map {
         Ok(done)
     }
 
+    /// Removes entries from a cursor on, copies them to `keys` and `values`, whose lengths say how many at most, and
+    /// moves the cursor (`BPF_MAP_LOOKUP_AND_DELETE_BATCH`). Returns the number of entries where others are left.
+    ///
+    /// The kernel takes whole buckets, so it may take fewer entries than asked for, and fails with ENOSPC where a
+    /// bucket has more than that. This call never does.
+    ///
+    /// # Errors
+    /// The number of entries removed, and [`Error::NoEnt`] if the iteration has come to its end, as in the kernel
+    /// also where it removed some; [`Error::NotSupp`] for an array or a trie, [`Error::Perm`] if the map is
+    /// frozen, and [`Error::Inval`] if the lengths do not fit, all with 0.
+    pub fn take_batch(
+        &self,
+        cursor: &mut Cursor,
+        keys: &mut [u8],
+        values: &mut [u8],
+    ) -> Result<usize, (usize, Error)> {
+        self.writable().map_err(|error| (0, error))?;
+        if matches!(self.body, Body::Array(_) | Body::Lpm(_)) {
+            return Err((0, Error::NotSupp));
+        }
+        let count = (self.count(keys.len(), values.len())).map_err(|error| (0, error))?;
+        let (key, value) = (self.options.key_size, self.value_size());
+        let mut done = 0;
+        for (key, value) in keys.chunks_mut(key).zip(values.chunks_mut(value)) {
+            loop {
+                let Some(next) = self.next(*cursor, key, value) else {
+                    *cursor = Cursor(u32::MAX);
+                    return Err((done, Error::NoEnt));
+                };
+                *cursor = next;
+                // Another thread may have removed it meanwhile.
+                if self.take(key, value).is_ok() {
+                    break;
+                }
+            }
+            done += 1;
+        }
+        let (mut key, mut value) = (vec![0; key], vec![0; value]);
+        if count > 0 && self.next(*cursor, &mut key, &mut value).is_none() {
+            *cursor = Cursor(u32::MAX);
+            return Err((done, Error::NoEnt));
+        }
+        Ok(done)
+    }
+
     /// The number of entries of a batch.
     fn count(&self, keys: usize, values: usize) -> Result<usize, Error> {
         let count = keys / self.options.key_size;
@@ -500,6 +545,7 @@ impl Map {
     /// # Errors
     /// The number of keys removed, and the error of the next as [`Map::delete`] gives it.
     pub fn delete_batch(&self, keys: &[u8]) -> Result<(), (usize, Error)> {
+        self.writable().map_err(|error| (0, error))?;
         if !keys.len().is_multiple_of(self.options.key_size) {
             return Err((0, Error::Inval));
         }

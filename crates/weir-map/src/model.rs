@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Error, Kind, LruOptions, Map, MapOptions, Policy, Spread, Update};
+use crate::{Cursor, Error, Kind, LruOptions, Map, MapOptions, Policy, Spread, Update};
 
 /// One call of a [`Map`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,14 @@ pub enum Operation {
     Keys,
     /// `BPF_MAP_FREEZE`.
     Freeze,
+    /// An iteration over all entries by `BPF_MAP_LOOKUP_BATCH`, so many at once.
+    Entries(usize),
+    /// The removal of all entries by `BPF_MAP_LOOKUP_AND_DELETE_BATCH`, so many at once.
+    Drain(usize),
+    /// `BPF_MAP_UPDATE_BATCH` of keys and values.
+    UpdateBatch(Vec<(Vec<u8>, Vec<u8>)>),
+    /// `BPF_MAP_DELETE_BATCH` of keys.
+    DeleteBatch(Vec<Vec<u8>>),
 }
 
 /// The result of a call that succeeded.
@@ -35,7 +43,14 @@ pub enum Answer {
     Value(Vec<u8>),
     /// The keys in ascending order of their bytes. Those of a trie have zeroes after their prefix.
     Keys(Vec<Vec<u8>>),
+    /// The entries in ascending order of their keys, which are as those of [`Answer::Keys`].
+    Entries(Vec<(Vec<u8>, Vec<u8>)>),
+    /// The number of elements that a batch has handled, and the error of the next, if there was one.
+    Batch(usize, Option<Error>),
 }
+
+/// The most elements of a batch of [`Operation::draw`].
+const MOST: u8 = 9;
 
 /// The data of a key of a trie begins after its length in bits.
 const LEN: usize = 4;
@@ -69,24 +84,42 @@ impl Operation {
             0..128 => {
                 let (fill, flags) = (bytes.next()?, bytes.next()?);
                 let flags = [0, 0, 1, 2, 3][usize::from(flags % 5)];
-                let mut value: Vec<u8> = (0..value_size)
-                    .map(|at| fill.wrapping_add((7 * at) as u8))
-                    .collect();
-                // The padding of a CPU's value is not part of it.
-                if options.kind.is_percpu() {
-                    for value in value.chunks_mut(options.value_size.next_multiple_of(8)) {
-                        value[options.value_size..].fill(0);
-                    }
-                }
-                Self::Update(key, value, flags)
+                Self::Update(key, Self::value(options, value_size, fill), flags)
             }
             128..192 => Self::LookUp(key),
             192..224 => Self::Delete(key),
-            224..252 => Self::Take(key),
+            224..244 => Self::Take(key),
+            244..247 => {
+                let mut entries = Vec::new();
+                for _ in 0..bytes.next()? % MOST {
+                    let key = Self::key(options, bytes)?;
+                    entries.push((key, Self::value(options, value_size, bytes.next()?)));
+                }
+                Self::UpdateBatch(entries)
+            }
+            247..249 => {
+                let count = bytes.next()? % MOST;
+                let keys = (0..count).map(|_| Self::key(options, bytes));
+                Self::DeleteBatch(keys.collect::<Option<_>>()?)
+            }
+            249 => Self::Drain(usize::from(bytes.next()? % MOST)),
+            250..252 => Self::Entries(usize::from(bytes.next()? % MOST)),
             // Nothing changes any more after it, so it is rare.
             255 if bytes.next()? < 64 => Self::Freeze,
             _ => Self::Keys,
         })
+    }
+
+    fn value(options: &MapOptions, size: usize, fill: u8) -> Vec<u8> {
+        let bytes = (0..size).map(|at| fill.wrapping_add((7 * at) as u8));
+        let mut value: Vec<u8> = bytes.collect();
+        // The padding of a CPU's value is not part of it.
+        if options.kind.is_percpu() {
+            for value in value.chunks_mut(options.value_size.next_multiple_of(8)) {
+                value[options.value_size..].fill(0);
+            }
+        }
+        value
     }
 
     fn key(options: &MapOptions, bytes: &mut impl Iterator<Item = u8>) -> Option<Vec<u8>> {
@@ -135,8 +168,93 @@ impl Operation {
                 let all = keys(options, |last, next| map.next_key(last, next));
                 all.map(Answer::Keys)
             }
+            Self::Entries(count) => Self::iterate(map, *count, |cursor, keys, values| {
+                match map.look_up_batch(cursor, keys, values) {
+                    Ok(done) if done < *count => (done, Some(Error::NoEnt)),
+                    Ok(done) => (done, None),
+                    Err(error) => (0, Some(error)),
+                }
+            }),
+            Self::Drain(count) => Self::iterate(map, *count, |cursor, keys, values| {
+                match map.take_batch(cursor, keys, values) {
+                    Ok(done) => (done, None),
+                    Err((done, error)) => (done, Some(error)),
+                }
+            }),
+            Self::UpdateBatch(entries) => {
+                let (keys, values) = joined(entries);
+                let result = map.update_batch(&keys, &values, Update::Any);
+                batch(entries.len(), result)
+            }
+            Self::DeleteBatch(keys) => batch(keys.len(), map.delete_batch(&keys.concat())),
         }
     }
+
+    /// Collects entries that `call` copies to keys and values, `count` at once.
+    fn iterate(
+        map: &Map,
+        count: usize,
+        mut call: impl FnMut(&mut Cursor, &mut [u8], &mut [u8]) -> (usize, Option<Error>),
+    ) -> Result<Answer, Error> {
+        let (options, size) = (map.options(), map.value_size());
+        let mut keys = vec![0; count * options.key_size];
+        let mut values = vec![0; count * size];
+        let mut cursor = Cursor::default();
+        entries(options, count, || {
+            let (done, error) = call(&mut cursor, &mut keys, &mut values);
+            let keys = keys.chunks(options.key_size).map(<[u8]>::to_vec);
+            let all = keys.zip(values.chunks(size).map(<[u8]>::to_vec));
+            (all.take(done).collect(), error)
+        })
+    }
+}
+
+/// Returns the keys one after the other, and the values.
+pub fn joined(entries: &[(Vec<u8>, Vec<u8>)]) -> (Vec<u8>, Vec<u8>) {
+    let keys = entries.iter().flat_map(|entry| entry.0.clone());
+    let values = entries.iter().flat_map(|entry| entry.1.clone());
+    (keys.collect(), values.collect())
+}
+
+/// Returns the answer of a batch of `count` elements. A call that is refused as a whole has an error instead.
+///
+/// # Errors
+/// That of a frozen map, and of a kind without the call.
+pub fn batch(count: usize, result: Result<(), (usize, Error)>) -> Result<Answer, Error> {
+    match result {
+        Ok(()) => Ok(Answer::Batch(count, None)),
+        Err((_, error @ (Error::Perm | Error::NotSupp))) => Err(error),
+        Err((done, error)) => Ok(Answer::Batch(done, Some(error))),
+    }
+}
+
+/// Collects the entries that `next` gives, `count` or more at once, until it says that there are no others.
+///
+/// # Errors
+/// The error of `next` unless it is that of the end.
+pub fn entries(
+    options: &MapOptions,
+    count: usize,
+    mut next: impl FnMut() -> (Vec<(Vec<u8>, Vec<u8>)>, Option<Error>),
+) -> Result<Answer, Error> {
+    let mut all = Vec::new();
+    // An iteration that does not end shows as too many entries.
+    while all.len() <= 2 * options.max_entries as usize {
+        let (found, error) = next();
+        all.extend(found.into_iter().map(|(key, value)| match options.kind {
+            Kind::LpmTrie => (prefix(&key, length(&key)), value),
+            _ => (key, value),
+        }));
+        match error {
+            // A batch of no elements does nothing.
+            None if count == 0 => break,
+            None => {}
+            Some(Error::NoEnt) => break,
+            Some(error) => return Err(error),
+        }
+    }
+    all.sort_unstable();
+    Ok(Answer::Entries(all))
 }
 
 /// Collects the keys that `next_key` gives one after the other.
@@ -245,7 +363,29 @@ impl Model {
                 found.cloned().map(Answer::Value).ok_or(Error::NoEnt)
             }
             Operation::Keys => Ok(Answer::Keys(self.entries.keys().cloned().collect())),
+            Operation::Entries(0) => Ok(Answer::Entries(Vec::new())),
+            Operation::Entries(_) => {
+                let all = self.entries.clone().into_iter().collect();
+                Ok(Answer::Entries(all))
+            }
             _ if self.frozen => Err(Error::Perm),
+            Operation::Drain(_) if trie || self.is_array() => Err(Error::NotSupp),
+            Operation::DeleteBatch(_) if self.is_array() => Err(Error::NotSupp),
+            Operation::Drain(0) => Ok(Answer::Entries(Vec::new())),
+            Operation::Drain(_) => {
+                self.order.clear();
+                let all = core::mem::take(&mut self.entries).into_iter().collect();
+                Ok(Answer::Entries(all))
+            }
+            Operation::UpdateBatch(entries) => {
+                let one = |(key, value): &(Vec<u8>, Vec<u8>)| {
+                    Operation::Update(key.clone(), value.clone(), 0)
+                };
+                self.run_each(entries.iter().map(one))
+            }
+            Operation::DeleteBatch(keys) => {
+                self.run_each(keys.iter().cloned().map(Operation::Delete))
+            }
             Operation::Freeze => {
                 self.frozen = true;
                 Ok(Answer::Done)
@@ -304,6 +444,18 @@ impl Model {
         }
     }
 
+    /// Makes the calls of a batch, until one fails.
+    fn run_each(&mut self, calls: impl Iterator<Item = Operation>) -> Result<Answer, Error> {
+        let mut done = 0;
+        for call in calls {
+            if let Err(error) = self.run(&call) {
+                return Ok(Answer::Batch(done, Some(error)));
+            }
+            done += 1;
+        }
+        Ok(Answer::Batch(done, None))
+    }
+
     /// Judges the result of a call that a map gave. A map that evicts may have lost entries once more
     /// were inserted than it, or one of its CPUs, can hold; the model then forgets them.
     ///
@@ -322,13 +474,24 @@ impl Model {
         if loses && self.inserted >= (self.options.max_entries as usize / cpus).max(1) {
             self.forget(operation, result)?;
         }
+        let scarce = loses && self.options.lru.spread != Spread::Common;
+        if let (Operation::UpdateBatch(entries), Ok(Answer::Batch(done, Some(Error::NoMem)))) =
+            (operation, result)
+            && scarce
+            && let Some((next, done)) = entries.get(..=*done).and_then(<[_]>::split_last)
+        {
+            // The nodes were in the hands of other CPUs.
+            let first = Operation::UpdateBatch(done.to_vec());
+            self.run(&first)
+                .map_err(|error| format!("{first:?}: {error}"))?;
+            self.entries.remove(&next.0);
+            return Ok(());
+        }
         let expected = self.run(operation);
         match (operation, result) {
             _ if expected == *result => Ok(()),
             // The nodes were in the hands of other CPUs.
-            (Operation::Update(key, ..), Err(Error::NoMem))
-                if loses && self.options.lru.spread != Spread::Common =>
-            {
+            (Operation::Update(key, ..), Err(Error::NoMem)) if scarce => {
                 self.entries.remove(key);
                 Ok(())
             }
@@ -358,6 +521,17 @@ impl Model {
                     .retain(|key, _| keys.binary_search(key).is_ok());
                 if keys.len() > self.options.max_entries as usize {
                     return Err(format!("{} entries are more than allowed", keys.len()));
+                }
+            }
+            (Operation::Entries(1..) | Operation::Drain(1..), Ok(Answer::Entries(entries))) => {
+                let there = |wanted: &Vec<u8>| entries.iter().any(|entry| entry.0 == *wanted);
+                self.entries.retain(|wanted, _| there(wanted));
+            }
+            (Operation::DeleteBatch(keys), Ok(Answer::Batch(done, Some(Error::NoEnt)))) => {
+                if let Some((missing, before)) = keys.get(..=*done).and_then(<[_]>::split_last)
+                    && !before.contains(missing)
+                {
+                    self.entries.remove(missing);
                 }
             }
             _ => {}

@@ -2,6 +2,7 @@
 //! Tests of the maps through their API.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
+mod batches;
 mod nested;
 mod traces;
 

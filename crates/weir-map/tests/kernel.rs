@@ -89,7 +89,78 @@ impl Kernel {
                 });
                 Ok(Answer::Keys(keys.unwrap()))
             }
+            Operation::Entries(count) => self.entries(24, options, size, *count),
+            Operation::Drain(count) => self.entries(25, options, size, *count),
+            Operation::UpdateBatch(entries) => {
+                let (mut keys, mut values) = model::joined(entries);
+                let count = entries.len();
+                let (done, result) = self.batch(26, count, &mut keys, &mut values, [0; 2]);
+                let result = result.map_err(|error| (done, error_of(error)));
+                model::batch(count, result).map_err(Error::errno)
+            }
+            Operation::DeleteBatch(keys) => {
+                let (count, mut joined) = (keys.len(), keys.concat());
+                let (done, result) = self.batch(27, count, &mut joined, &mut [], [0; 2]);
+                let result = result.map_err(|error| (done, error_of(error)));
+                model::batch(count, result).map_err(Error::errno)
+            }
         }
+    }
+
+    /// Makes a call for a batch; `places` are the addresses of `in_batch` and `out_batch`. Returns the count that the
+    /// kernel wrote, too.
+    fn batch(
+        &self,
+        command: u32,
+        count: usize,
+        keys: &mut [u8],
+        values: &mut [u8],
+        places: [u64; 2],
+    ) -> (usize, Result<(), Errno>) {
+        let mut attr = [0; 8];
+        attr[..2].copy_from_slice(&places);
+        attr[2] = keys.as_mut_ptr() as u64;
+        attr[3] = values.as_mut_ptr() as u64;
+        attr[4] = count as u64 | (self.0.as_raw_fd() as u64) << 32;
+        let result = bpf(command, &mut attr).map(|_| ());
+        (attr[4] as u32 as usize, result)
+    }
+
+    /// Collects entries by `BPF_MAP_LOOKUP_BATCH` or `BPF_MAP_LOOKUP_AND_DELETE_BATCH`, `count` at once, and more where a
+    /// bucket has more.
+    fn entries(
+        &self,
+        command: u32,
+        options: &MapOptions,
+        size: usize,
+        count: usize,
+    ) -> Result<Answer, Errno> {
+        // The place in a hash has 4 bytes, that in an array or a trie is a key.
+        let (mut places, mut begun, mut room) = ([[0u8; 32]; 2], false, count);
+        let found = model::entries(options, count, || {
+            loop {
+                let (mut keys, mut values) =
+                    (vec![0; room * options.key_size], vec![0; room * size]);
+                let [input, output] = &mut places;
+                let input = if begun { input.as_ptr() as u64 } else { 0 };
+                let at = [input, output.as_mut_ptr() as u64];
+                let (done, result) = self.batch(command, room, &mut keys, &mut values, at);
+                if result == Err(libc::ENOSPC) && done == 0 {
+                    room *= 2;
+                    continue;
+                }
+                (begun, places[0]) = (true, places[1]);
+                let keys = keys.chunks(options.key_size).map(<[u8]>::to_vec);
+                let all = keys.zip(values.chunks(size).map(<[u8]>::to_vec));
+                // The count of a call that is refused is the caller's.
+                let done = match result {
+                    Err(error) if error != libc::ENOENT => 0,
+                    _ => done,
+                };
+                return (all.take(done).collect(), result.err().map(error_of));
+            }
+        });
+        found.map_err(Error::errno)
     }
 
     fn call(&self, command: u32, key: Option<&[u8]>, value: u64, flags: u64) -> Result<(), Errno> {
