@@ -61,7 +61,7 @@ pub use dccp::DccpState;
 pub use flow_tables::FlowTables;
 pub use nat::Manip;
 pub use range::Range;
-pub use redirect::Seen;
+pub use redirect::{Seen, ends_of_fragment};
 pub use sctp::SctpState;
 pub use settings::{Setting, Settings};
 pub use status::{TcpState, ipct, ips, tcp_flag};

@@ -4,7 +4,7 @@
 //! Packets towards a service get another destination, and those of its answers another source. ICMP errors are
 //! translated with the packet inside, in both directions, as `nf_nat_icmp_reply_translation` does for a connection.
 
-use crate::headers::{Headers, is_error};
+use crate::headers::{Headers, Malformed, is_error};
 use crate::nat::{Manip, translate, translate_error};
 use crate::status::ips;
 use crate::tuple::{Direction, Family, Tuple};
@@ -19,6 +19,25 @@ pub struct Seen {
     /// The packet is an ICMP error about another one.
     is_error: bool,
     flow: Tuple,
+}
+
+/// Returns the source and the destination of a fragment that begins at its network header. `None` if it is no fragment.
+/// An IPv4 address is in the first 4 bytes, and the others are 0.
+pub fn ends_of_fragment(packet: &[u8], family: Family) -> Option<([u8; 16], [u8; 16])> {
+    if Headers::read(packet, family).err()? != Malformed::Fragment {
+        return None;
+    }
+    let (first, length) = match family {
+        Family::V4 => (12, 4),
+        Family::V6 => (8, 16),
+    };
+    let address = |at: usize| {
+        let mut address = [0; 16];
+        let octets = packet.get(at..at + length)?;
+        address.get_mut(..length)?.copy_from_slice(octets);
+        Some(address)
+    };
+    Some((address(first)?, address(first + length)?))
 }
 
 impl Seen {
@@ -85,5 +104,41 @@ impl Seen {
         let tuples = [&original, &self.flow];
         let (direction, manip) = (Direction::Reply, Manip::Source);
         translate_error(packet, &self.headers, tuples, STATUS, direction, manip).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_fragments_are_read_in_both_families() {
+        let mut four = [0; 28];
+        four[0] = 0x45;
+        four[2..4].copy_from_slice(&28u16.to_be_bytes());
+        four[9] = 17;
+        four[12..16].copy_from_slice(&[10, 0, 0, 1]);
+        four[16..20].copy_from_slice(&[10, 0, 0, 2]);
+        assert_eq!(ends_of_fragment(&four, Family::V4), None);
+        // The first fragment, and one in the middle.
+        for offset in [0x2000u16, 0x2010] {
+            four[6..8].copy_from_slice(&offset.to_be_bytes());
+            let mut expected = ([0; 16], [0; 16]);
+            expected.0[..4].copy_from_slice(&[10, 0, 0, 1]);
+            expected.1[..4].copy_from_slice(&[10, 0, 0, 2]);
+            assert_eq!(ends_of_fragment(&four, Family::V4), Some(expected));
+        }
+        assert_eq!(ends_of_fragment(&four[..19], Family::V4), None);
+        let mut six = [0; 56];
+        six[0] = 0x60;
+        six[4..6].copy_from_slice(&16u16.to_be_bytes());
+        six[6] = 44;
+        (six[8], six[24]) = (0xfd, 0xfe);
+        // A header of fragments, with UDP behind it.
+        (six[40], six[43]) = (17, 1);
+        let ends = ends_of_fragment(&six, Family::V6).map(|(src, dst)| (src[0], dst[0]));
+        assert_eq!(ends, Some((0xfd, 0xfe)));
+        six[6] = 17;
+        assert_eq!(ends_of_fragment(&six, Family::V6), None);
     }
 }

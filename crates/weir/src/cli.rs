@@ -15,7 +15,7 @@ mod gateway;
 mod names;
 mod netns;
 
-pub use balance::{Backend, BalanceAdd, BalanceCommand, BalanceSet, Service};
+pub use balance::{Backend, BalanceAdd, BalanceCommand, BalanceDel, BalanceSet, Service};
 pub use gateway::{Gateway, Publish};
 pub use names::{ANY, DeviceFile, DeviceGenerator, DeviceName, DevicePort, DeviceTrace, Time};
 pub use netns::{NetnsAdd, NetnsCommand, NetnsDel, NetnsList};
@@ -50,7 +50,7 @@ pub enum Command {
     /// Add, list and delete namespaces by the thousand.
     #[command(subcommand)]
     Netns(NetnsCommand),
-    /// Balance services over backends, and change the backends.
+    /// Balance services over backends, change the backends, and stop.
     #[command(subcommand)]
     Balance(BalanceCommand),
     /// Show rates, drops, queues, stages and CPUs of a running stack on one screen.

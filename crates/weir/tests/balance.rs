@@ -104,3 +104,39 @@ no namespace balances a service
     let (printed, _) = text.split_once("Time ").unwrap();
     assert_eq!(printed, expected);
 }
+
+#[test]
+fn a_service_goes_with_its_filters_and_nothing_else() {
+    if !common::has("tc", "iproute2") {
+        return;
+    }
+    let script = "for n in lan0 dmz0; do ip link add $n type dummy; ip link set $n up; done
+        $WEIR balance add --replies dmz0 lan0 tcp:192.0.2.80:80 10.9.0.1
+        $WEIR balance add --replies lan0 lan0 udp:192.0.2.80:53 10.9.0.1
+        tc filter add dev lan0 ingress pref 7 matchall action pass
+        $WEIR balance del tcp:192.0.2.80:81
+        $WEIR balance del --netns none tcp:192.0.2.80:80
+        $WEIR balance del tcp:192.0.2.80:80
+        for n in lan0 dmz0; do tc filter show dev $n ingress | sed -n 's/ handle.*//p'; done
+        $WEIR stat balance | head -n 1
+        $WEIR balance del tcp:192.0.2.80:80
+        $WEIR balance del udp:192.0.2.80:53
+        $WEIR stat balance
+        tc filter show dev lan0 ingress | sed -n 's/ handle.*//p'";
+    let script = format!("exec 2>&1\n{script}\n");
+    let text = run(&[], &script);
+    let expected = "\
+balancer 1: filters with preference 1001
+balancer 2: filters with preference 1002
+weir: the namespace does not balance tcp:192.0.2.80:81
+weir: there is no namespace none
+filter protocol all pref 7 matchall chain 0
+filter protocol ip pref 1002 matchall chain 0
+udp:192.0.2.80:53: 1 backends, index 2, 0 packets, 0 dropped
+weir: the namespace does not balance tcp:192.0.2.80:80
+no namespace balances a service
+filter protocol all pref 7 matchall chain 0
+";
+    let (printed, _) = text.split_once("Time ").unwrap();
+    assert_eq!(printed, expected);
+}

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The action `ct` and fragments: reassembly in a zone, tracking and translation of the whole packet, and fragments
+//! The actions `ct` and `balance` and fragments: reassembly in a zone, tracking and translation of the whole packet, and fragments
 //! again where it leaves. And the reasons of what it drops.
 #![allow(clippy::unwrap_used)] // Tests may panic.
 
 use crate::world::{Packet, World, device_mac, host_mac, ip, udp};
+use weir_conntrack::Family;
 use weir_netlink::tca::{self, ct, matchall, mirred};
 use weir_netlink::{TcGen, TcMirred, TcMsg, Writer, nlm, rtm};
 use weir_packet::DropReason as Reason;
-use weir_packet::checksum::{verify, verify_v4, verify_v6};
+use weir_packet::checksum::{checksum, verify, verify_v4, verify_v6};
 use weir_packet::header::ethernet::ethernet;
 use weir_packet::header::ipv6::{Fragment, ipv6};
 use weir_packet::header::transport::{fill_check_v6, udp as udp_header};
@@ -15,6 +16,7 @@ use weir_packet::header::{Ipv4, Ipv6};
 use weir_stack::drops::Place;
 use weir_stack::ipv4::WithIpv4;
 use weir_stack::ipv6::WithIpv6;
+use weir_tc::action::balance::{Ends, Listed, attr, bytes_of};
 
 const SRC: [u8; 4] = [10, 0, 1, 2];
 const DST: [u8; 4] = [10, 0, 2, 2];
@@ -53,6 +55,16 @@ fn filter(world: &mut World, what: Ct) {
 
 fn filter_at(world: &mut World, name: &str, what: Ct) {
     let (ifindex, to) = (world.device(name).ifindex(), world.device("d2").ifindex());
+    clsact(world, ifindex);
+    matchall_at(world, ifindex, |out| {
+        put_ct(out, what);
+        if what.then != Then::Pass {
+            put_mirred(out, what.then, to);
+        }
+    });
+}
+
+fn clsact(world: &mut World, ifindex: u32) {
     let clsact = TcMsg {
         ifindex: ifindex as i32,
         handle: 0xffff_0000,
@@ -63,6 +75,10 @@ fn filter_at(world: &mut World, name: &str, what: Ct) {
         out.fixed(&clsact);
         out.put_str(tca::KIND, "clsact");
     });
+}
+
+/// Adds `matchall` at the ingress of a device that has a clsact.
+fn matchall_at(world: &mut World, ifindex: u32, actions: impl Fn(&mut Writer)) {
     let errno = world.request(rtm::NEWTFILTER, nlm::F_CREATE, |out| {
         out.fixed(&TcMsg {
             ifindex: ifindex as i32,
@@ -72,12 +88,9 @@ fn filter_at(world: &mut World, name: &str, what: Ct) {
         });
         out.put_str(tca::KIND, "matchall");
         let options = out.nest(tca::OPTIONS);
-        let actions = out.nest(matchall::ACT);
-        put_ct(out, what);
-        if what.then != Then::Pass {
-            put_mirred(out, what.then, to);
-        }
-        out.end(actions);
+        let list = out.nest(matchall::ACT);
+        actions(out);
+        out.end(list);
         out.end(options);
     });
     assert_eq!(errno, 0);
@@ -500,4 +513,103 @@ fn what_ct_drops_has_its_reason() {
     assert_eq!(world.dropped("d1", Place::Ingress, Reason::CT_NOT_IP), 1);
     assert_eq!(world.dropped("d1", Place::Ingress, Reason::HDR_TRUNC), 1);
     assert_eq!(world.dropped("d1", Place::Ingress, Reason::TC_INGRESS), 0);
+}
+
+/// The service of the balancer, and its backend, the host behind d2.
+const SERVICE: [u8; 4] = [192, 0, 2, 80];
+
+/// Adds `balance` of UDP to the port 53 of the service over one backend, at the ingress of d1.
+fn balance(world: &mut World) {
+    let ifindex = world.device("d1").ifindex();
+    let ends = |[a, b, c, d]: [u8; 4], port| {
+        let mut address = [0; 16];
+        address[..4].copy_from_slice(&[a, b, c, d]);
+        Ends {
+            family: Family::V4,
+            protocol: 17,
+            address,
+            port,
+        }
+    };
+    clsact(world, ifindex);
+    matchall_at(world, ifindex, |out| {
+        let action = out.nest(1);
+        out.put_str(tca::act::KIND, "balance");
+        let inside = out.nest(tca::act::OPTIONS);
+        out.put_fixed(attr::PARMS, &TcGen::default());
+        out.put(attr::SERVICE, &ends(SERVICE, 53).to_bytes());
+        let list = out.nest(attr::BACKENDS);
+        let backend = Listed {
+            weight: 1,
+            ends: ends(DST, 5353),
+        };
+        out.put(attr::BACKEND, &bytes_of(&backend));
+        out.end(list);
+        out.end(inside);
+        out.end(action);
+    });
+}
+
+#[test]
+fn a_balanced_packet_in_fragments_goes_to_its_backend_as_a_whole() {
+    let mut world = World::router();
+    balance(&mut world);
+    let data: Vec<u8> = (0..4000u32).map(|n| n as u8).collect();
+    let payload = udp(SRC, SERVICE, 5000, 53, &data);
+    let mut frames = pieces(&payload, &[0, 1480, 2960], 9, false);
+    for frame in &mut frames {
+        readdress(frame, SERVICE);
+    }
+    // The first one, with the ports, comes last.
+    frames.rotate_left(1);
+    let first = frames.pop().unwrap();
+    world.arrive("d1", &frames);
+    assert!(world.left().is_empty());
+    assert_eq!(world.ns.ipv4().fragments.held().0, 1);
+    world.arrive("d1", &[first]);
+    let left = world.left();
+    let (lengths, joined) = join(&left, "d2");
+    assert_eq!(lengths, [1500, 1500, 1068]);
+    for (_, _, frame) in &left {
+        assert_eq!((&frame[26..30], &frame[30..34]), (&SRC[..], &DST[..]));
+    }
+    assert_eq!(joined[..4], [0x13, 0x88, 0x14, 0xe9]);
+    assert_eq!(joined[8..], payload[8..]);
+    assert!(verify_v4(SRC, DST, 17, &joined));
+    assert_eq!(world.ns.ipv4().fragments.held(), (0, 0));
+}
+
+#[test]
+fn fragments_of_others_pass_a_balancer_as_they_are() {
+    let mut world = World::router();
+    balance(&mut world);
+    // The host behind d2 is the backend, and this packet goes there directly.
+    let frames = pieces(&datagram(2000), &[0, 1480], 7, false);
+    world.arrive("d1", &frames);
+    let left = world.left();
+    let (lengths, joined) = join(&left, "d2");
+    assert_eq!((lengths, joined), (vec![1500, 548], datagram(2000)));
+    // What comes from a backend's address may be an answer of the service.
+    assert_eq!(world.ns.ipv4().fragments.held(), (0, 0));
+    let mut answer = frames[0].clone();
+    let length = answer.len();
+    answer[26..30].copy_from_slice(&DST);
+    answer[30..34].copy_from_slice(&[10, 0, 2, 9]);
+    fix_header(&mut answer);
+    assert_eq!(answer.len(), length);
+    world.arrive("d1", &[answer]);
+    assert!(world.left().is_empty());
+    assert_eq!(world.ns.ipv4().fragments.held().0, 1);
+}
+
+/// Gives a frame another destination address.
+fn readdress(frame: &mut [u8], to: [u8; 4]) {
+    frame[30..34].copy_from_slice(&to);
+    fix_header(frame);
+}
+
+fn fix_header(frame: &mut [u8]) {
+    frame[24..26].fill(0);
+    let check = checksum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&check.to_be_bytes());
 }

@@ -8,8 +8,11 @@
 //! A packet to the service gets the address and port of its flow's backend as its destination; checksums are adjusted. A
 //! packet from a backend gets those of the service as its source, so the action also belongs where answers arrive. ICMP
 //! errors about either are translated with the packet inside. Other packets pass unchanged. A packet of the service is
-//! dropped and counts as a drop if there is no backend. Fragments and truncated packets pass unchanged and count as
-//! overlimits.
+//! dropped and counts as a drop if there is no backend. Truncated packets pass unchanged and count as overlimits.
+//!
+//! Only the first fragment of a packet has ports. Fragments to the service's address, or from a backend's, wait for the
+//! others of their packet and count as stolen, as those of IPVS do (`ip_vs_gather_frags`); the last one goes on as the
+//! whole packet. They share memory, time-outs and the way out with those of the action `ct` of zone 0.
 //!
 //! The backend of a new flow is that of a Maglev table (`weir_map::balance`). An LRU map remembers it while backends come
 //! and go. A change of the action replaces the backends. With another number of flows it begins with an empty memory.
@@ -22,7 +25,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use weir_conntrack::{Family, Seen};
+use weir_conntrack::{Family, Seen, ends_of_fragment};
 use weir_map::balance::{Balancer, Memory, Moves};
 use weir_map::{LruOptions, balance};
 use weir_netlink::errno::{EINVAL, ENOMEM};
@@ -33,7 +36,7 @@ use weir_sync::rcu::{Guard, Published};
 
 use super::place::Place;
 use super::{Common, Kind, Spec};
-use crate::context::Context;
+use crate::context::{Context, Defragmented};
 use crate::env::Env;
 use crate::host::Host;
 use crate::net::NetTc;
@@ -172,6 +175,8 @@ enum Done {
     Other,
     /// It could not be read or translated.
     Unreadable,
+    /// It is a fragment, and may belong to the service.
+    Fragment,
     /// It belongs to the service, and there is no backend.
     NoBackend,
 }
@@ -235,13 +240,28 @@ impl State {
         debug_assert!(set.is_ok(), "the numbers differ");
     }
 
+    /// Whether a packet comes from a backend's address or goes to the service's.
+    fn is_known(&self, src: &[u8; 16], dst: &[u8; 16]) -> bool {
+        let backend = |port| Ends {
+            address: *src,
+            port,
+            ..self.service
+        };
+        let mut backends = self.sources.range(backend(0)..=backend(u16::MAX));
+        *dst == self.service.address || backends.next().is_some()
+    }
+
     /// Translates a packet that begins at its network header.
     fn translate(&self, packet: &mut [u8], family: Family, guard: &Guard) -> Done {
         if family != self.service.family {
             return Done::Other;
         }
         let Some(seen) = Seen::read(packet, family) else {
-            return Done::Unreadable;
+            return match ends_of_fragment(packet, family) {
+                Some((src, dst)) if self.is_known(&src, &dst) => Done::Fragment,
+                Some(_) => Done::Other,
+                None => Done::Unreadable,
+            };
         };
         let flow = seen.flow();
         let ends = |address, port| Ends {
@@ -284,33 +304,59 @@ fn family(packet: &Packet, place: Place) -> Option<Family> {
     }
 }
 
+impl Balance {
+    /// Translates a packet.
+    fn translate(&self, cx: &Context<'_, '_>, packet: &mut Packet) -> Done {
+        let place = Place::of(packet, cx);
+        let Some(family) = family(packet, place) else {
+            return Done::Other;
+        };
+        let state = self.state.load(cx.guard);
+        let network = packet.mac_mut().get_mut(place.network..);
+        let network = network.unwrap_or_default();
+        match state.translate(network, family, cx.guard) {
+            // The backends may have changed since the state was loaded.
+            Done::NoBackend => {
+                let state = self.state.load(cx.guard);
+                state.translate(network, family, cx.guard)
+            }
+            done => done,
+        }
+    }
+}
+
 impl Kind for Balance {
     fn run<'g>(
         &'g self,
         common: &'g Common,
         cx: &mut Context<'_, 'g>,
         packet: &mut Packet,
-        _out: &mut Outcome<'g>,
+        out: &mut Outcome<'g>,
     ) -> Code {
         common.hit(cx);
         let control = common.control();
-        let place = Place::of(packet, cx);
-        let Some(family) = family(packet, place) else {
-            return control;
-        };
-        let state = self.state.load(cx.guard);
-        let network = packet.mac_mut().get_mut(place.network..);
-        let network = network.unwrap_or_default();
-        let mut done = state.translate(network, family, cx.guard);
-        if done == Done::NoBackend {
-            // The backends may have changed since the state was loaded.
-            let state = self.state.load(cx.guard);
-            done = state.translate(network, family, cx.guard);
+        let mut done = self.translate(cx, packet);
+        if done == Done::Fragment
+            && let Some(defragment) = cx.defragment
+        {
+            match defragment(packet, 0) {
+                Defragmented::Waits => return code::STOLEN,
+                Defragmented::Whole(number) => {
+                    cx.reassembled(packet, number);
+                    done = self.translate(cx, packet);
+                }
+                Defragmented::Dropped(reason) => {
+                    cx.note(packet, || format!("balance: {}", reason.sentence()));
+                    common.counters.count_drop(cx.cpu);
+                    out.reason = Some(reason);
+                    return code::SHOT;
+                }
+            }
         }
         match done {
             Done::Translated => cx.packet_changed(),
             Done::Other => {}
-            Done::Unreadable => common.counters.count_overlimit(cx.cpu),
+            Done::Unreadable | Done::Fragment => common.counters.count_overlimit(cx.cpu),
             Done::NoBackend => {
                 cx.note(packet, || "balance: there is no backend".to_owned());
                 common.counters.count_drop(cx.cpu);

@@ -18,6 +18,8 @@ pub enum BalanceCommand {
     Add(BalanceAdd),
     /// Replace the backends of a service.
     Set(BalanceSet),
+    /// Stop balancing a service.
+    Del(BalanceDel),
 }
 
 /// `weir balance add`
@@ -29,8 +31,8 @@ flows and gets no new ones.\n\n\
 The packets of a flow get the address and port of one backend as their destination, and are routed there. What backends \
 answer gets the service's address as its source, where the devices of --replies receive it.\n\n\
 The command makes an action `balance` with the lowest free index, and filters with preference 1000 plus the index at the \
-ingress of the devices, which get a clsact if they have none. `tc filter show` shows them, and `tc filter del dev DEV \
-ingress pref N` removes them. tc does not know the action and prints a gact with its index. `weir stat balance` shows what became of flows.")]
+ingress of the devices, which get a clsact if they have none. `tc filter show` shows them, and `weir balance del` \
+removes them. tc does not know the action and prints a gact with its index. `weir stat balance` shows what became of flows.")]
 pub struct BalanceAdd {
     /// The control socket; by default, that of the stack in which the command runs, or else of the
     /// user's own stack.
@@ -72,6 +74,25 @@ pub struct BalanceSet {
     /// All backends from now on.
     #[arg(value_name = "BACKEND")]
     pub backends: Vec<Backend>,
+}
+
+/// `weir balance del`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Removes the filters of the namespace that balance the service, the action and its memory of flows. A clsact that \
+`weir balance add` has made stays. A filter that has other actions, too, is left, and the command fails."
+)]
+pub struct BalanceDel {
+    /// The control socket; by default, that of the stack in which the command runs, or else of the
+    /// user's own stack.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// The namespace; by default the initial one.
+    #[arg(long, value_name = "NAME")]
+    pub netns: Option<String>,
+    /// The service.
+    #[arg(value_name = "SERVICE")]
+    pub service: Service,
 }
 
 /// The protocols of services, with their numbers.

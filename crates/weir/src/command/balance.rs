@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use crate::cli::{Backend, BalanceAdd, BalanceCommand, BalanceSet};
+use crate::cli::{Backend, BalanceAdd, BalanceCommand, BalanceDel, BalanceSet};
 
 /// Executes the command.
 pub fn run(command: &BalanceCommand) -> Result<ExitCode, String> {
     match command {
         BalanceCommand::Add(args) => add(args),
         BalanceCommand::Set(args) => set(args),
+        BalanceCommand::Del(args) => del(args),
     }
 }
 
@@ -42,6 +43,14 @@ fn set(args: &BalanceSet) -> Result<ExitCode, String> {
     let command = json!({
         "command": "balance", "do": "set", "netns": args.netns,
         "service": args.service.to_string(), "backends": texts(&args.backends),
+    });
+    super::ask(args.socket.as_deref(), &command)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn del(args: &BalanceDel) -> Result<ExitCode, String> {
+    let command = json!({
+        "command": "balance", "do": "del", "netns": args.netns, "service": args.service.to_string(),
     });
     super::ask(args.socket.as_deref(), &command)?;
     Ok(ExitCode::SUCCESS)

@@ -99,6 +99,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "weir balance set udp:192.0.2.53:53 10.9.0.1=0 10.9.0.2",
     ),
     (
+        "weir-balance-del",
+        "Stop balancing a service, and see that none is left:",
+        "weir balance del udp:192.0.2.53:53\nweir stat balance",
+    ),
+    (
         "weir-topology",
         "Make a topology in virtual time, and look at the commands that it expands to:",
         "weir topology --print ring.toml\nweir run --gen r1/eth0=rate=100,stop=1s ring.toml",

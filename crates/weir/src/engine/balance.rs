@@ -12,6 +12,7 @@ use weir_stack::connection::{Connection, NoPeer};
 use weir_stack::device::Device;
 use weir_stack::namespace::Namespace;
 use weir_tc::action::balance::{Ends, Listed, Report, attr, bytes_of, reports};
+use weir_tc::report::ActionReport;
 
 use super::Engine;
 use crate::cli::{Backend, Service};
@@ -24,6 +25,8 @@ const PREFERENCE: u32 = 1000;
 const CONTINUE: i32 = -1;
 /// The ingress of a clsact.
 const INGRESS: u32 = 0xffff_fff2;
+/// Its egress.
+const EGRESS: u32 = 0xffff_fff3;
 
 /// Executes a command.
 pub fn run(engine: &Engine, command: &Value) -> Result<Value, String> {
@@ -62,6 +65,10 @@ pub fn run(engine: &Engine, command: &Value) -> Result<Value, String> {
                     options(w, report.index, &wanted, Some(report.flows), &backends);
                 });
             })?;
+            Ok(json!({}))
+        }
+        (Some("del"), Some(report)) => {
+            requests.delete(&ns, report.index)?;
             Ok(json!({}))
         }
         (Some("add"), Some(_)) => Err(format!(
@@ -277,6 +284,58 @@ impl Requests {
         if made {
             self.remove_clsact(device);
         }
+    }
+
+    /// Removes an action and the filters that have it alone.
+    fn delete(&mut self, ns: &Arc<Namespace>, index: u32) -> Result<(), String> {
+        let is_it = |action: &ActionReport| (action.kind, action.index) == (KIND, index);
+        let mut kept = None;
+        for device in ns.all_devices() {
+            let (_, filters) = weir_tc::report::device(&device.tc);
+            for filter in filters {
+                if !filter.actions.iter().any(is_it) {
+                    continue;
+                }
+                let parent = match filter.hook.as_str() {
+                    "ingress" => INGRESS,
+                    "egress" => EGRESS,
+                    _ => 0,
+                };
+                if parent == 0 || filter.actions.len() > 1 {
+                    kept = Some(format!("pref {} of {}", filter.prio, device.name()));
+                    continue;
+                }
+                let header = TcMsg {
+                    ifindex: device.ifindex() as i32,
+                    parent,
+                    handle: filter.handle,
+                    info: TcMsg::make_info(filter.prio, filter.protocol),
+                    ..TcMsg::default()
+                };
+                // A block that devices share has lost it with the first of them.
+                self.send_unless(rtm::DELTFILTER, 0, errno::ENOENT, |w| {
+                    w.fixed(&header);
+                    w.put_str(tca::KIND, filter.kind);
+                    w.put_u32(tca::CHAIN, filter.chain);
+                })?;
+            }
+        }
+        if let Some(kept) = kept {
+            return Err(format!(
+                "the filter with {kept} does more than balance; remove it first"
+            ));
+        }
+        // It went with the last filter, unless it had been made without one.
+        self.send_unless(rtm::DELACTION, 0, errno::ENOENT, |w| {
+            w.fixed(&TcaMsg::default());
+            let list = w.nest(root::TAB);
+            let first = w.nest(1);
+            w.put_str(act::KIND, KIND);
+            w.put_u32(act::INDEX, index);
+            w.end(first);
+            w.end(list);
+        })?;
+        Ok(())
     }
 
     fn remove_clsact(&mut self, device: &Device) {
