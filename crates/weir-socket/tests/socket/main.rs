@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of sockets through the public API, in one program, since each program links all crates below.
 
+mod bad_path;
 mod diag;
 mod group;
 mod icmp;

@@ -138,7 +138,11 @@ pub struct World {
 impl World {
     /// Makes two hosts without addresses, beside those of loopback.
     pub fn bare() -> Self {
-        let stack = weir_stack::build(Config::default());
+        Self::with_config(Config::default())
+    }
+
+    fn with_config(config: Config) -> Self {
+        let stack = weir_stack::build(config);
         let initial = stack.namespace(Stack::INITIAL).unwrap();
         let other = stack.create_namespace();
         let host = |ns: Arc<Namespace>, id| Host {
@@ -178,7 +182,15 @@ impl World {
 
     /// Makes two hosts with the addresses 10.0.0.1/24 and fd00::1/64, and 10.0.0.2/24 and fd00::2/64.
     pub fn new() -> Self {
-        let mut world = Self::bare();
+        Self::seeded(Config::default().seed)
+    }
+
+    /// As [`new`](Self::new), with a seed of all that is drawn by chance.
+    pub fn seeded(seed: u64) -> Self {
+        let mut world = Self::with_config(Config {
+            seed,
+            ..Config::default()
+        });
         for (host, veth) in VETH.into_iter().enumerate() {
             let ns = world.hosts[host].ns.clone();
             for device in ["all", "default", veth] {
