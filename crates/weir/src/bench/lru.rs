@@ -8,6 +8,7 @@
 //! their own. `--part` runs a size, `misses`, `memory` or `scans` alone.
 
 mod curves;
+mod floor;
 mod linux;
 mod misses;
 
@@ -197,6 +198,10 @@ fn run(options: &Options) -> Result<Report, String> {
         for run in 0..scale.runs {
             eprint!("\r{entries} entries, run {} of {}   ", run + 1, scale.runs);
             rates(&scale, entries, &mut rows)?;
+            // Larger tables do not fit into the caches.
+            if entries == 10_000 {
+                floor::rows(&scale, entries, &mut rows);
+            }
             peers(&scale, entries, &mut rows);
         }
     }
