@@ -16,17 +16,15 @@ use crate::connection::{
 use crate::dccp::Dccp;
 use crate::deadline;
 use crate::index::Insertion;
-use crate::key::{self, Key, Secret, Words3};
+use crate::key::{Key, Secret, Words};
 use crate::levels::Levels;
 use crate::sctp::Sctp;
 use crate::settings::{Setting, Settings};
 use crate::status::{ipct, ips, tcp_flag};
-use crate::store::{Slot, Store};
+use crate::store::{REPLY, Slot, Store, direction_of};
 use crate::tcp::Tcp;
 use crate::tuple::{DCCP, Direction, SCTP, TCP, Tuple, Zone};
 
-/// Bit of a number in the index: the key is that of the reply direction.
-pub(crate) const REPLY: u32 = 1 << 31;
 /// The connections that the index has room for at least.
 const LEAST: usize = if cfg!(loom) { 4 } else { 1024 };
 /// The largest number of connections, whatever [`Setting::max`] says.
@@ -174,7 +172,7 @@ pub struct Conntrack {
     number: u32,
     settings: Arc<Settings>,
     pub(crate) secret: Secret,
-    store: Store,
+    pub(crate) store: Store,
     pub(crate) index: Levels,
     /// Connections by source, for source NAT.
     sources: Levels,
@@ -322,7 +320,7 @@ impl Conntrack {
 
     #[inline]
     pub(crate) fn key<'a>(&self, tuple: &'a Tuple, zone: u16) -> Key<'a> {
-        Key::new(self.secret, tuple, zone)
+        Key::new(&self.secret, tuple, zone)
     }
 
     /// Returns the entry of a live connection.
@@ -371,7 +369,7 @@ impl Conntrack {
         let index = number & !REPLY;
         let slot = self.store.slot(index)?;
         let generation = slot.entry.generation.load(Acquire);
-        let same = slot.has(direction, key);
+        let same = slot.has(number, key);
         same.then_some((slot, Handle { index, generation }, direction))
     }
 
@@ -416,12 +414,12 @@ impl Conntrack {
         let stats = self.stats.local();
         let keys = [
             Key::of(
-                self.secret,
+                &self.secret,
                 &fresh.original,
                 fresh.zone,
                 Direction::Original,
             ),
-            Key::of(self.secret, &fresh.reply, fresh.zone, Direction::Reply),
+            Key::of(&self.secret, &fresh.reply, fresh.zone, Direction::Reply),
         ];
         let newest = self.index.newest();
         newest.prefetch(keys[0].hash);
@@ -505,7 +503,7 @@ impl Conntrack {
             return Err(Refused::Clash(other, direction_of(number)));
         }
         if fresh.status & ips::SRC_NAT_DONE != 0 {
-            let hash = self.source_hash(keys[0].words, keys[0].meta);
+            let hash = self.source_hash(keys[0].words);
             self.sources.insert(hash, index);
         }
         if status & ips::ASSURED == 0 {
@@ -557,24 +555,26 @@ impl Conntrack {
     /// The hash of the key that a number of the index stands for.
     fn hash_of(&self, number: u32) -> u64 {
         let direction = direction_of(number);
-        self.store.slot(number & !REPLY).map_or(0, |slot| {
-            key::hash(self.secret, slot.words(direction), slot.meta(direction))
-        })
+        self.store
+            .slot(number & !REPLY)
+            .map_or(0, |slot| slot.words(direction).hash(&self.secret))
     }
 
     /// The hash of an entry's source.
     fn source_of(&self, index: u32) -> u64 {
-        self.store.slot(index).map_or(0, |slot| {
-            self.source_hash(
-                slot.words(Direction::Original),
-                slot.meta(Direction::Original),
-            )
-        })
+        self.store
+            .slot(index)
+            .map_or(0, |slot| self.source_hash(slot.words(Direction::Original)))
     }
 
     /// The hash of a connection's source (`hash_by_src`).
-    fn source_hash(&self, [src, _, ports]: Words3, meta: u32) -> u64 {
-        key::hash(self.secret, [src, 0, ports & 0xffff_0000], meta)
+    fn source_hash(&self, words: Words) -> u64 {
+        let source = Words {
+            addresses: words.addresses & 0xffff_ffff,
+            ports: words.ports & 0xffff,
+            ..words
+        };
+        source.hash(&self.secret)
     }
 
     /// Calls `matches` with the reply tuples of the connections that have the same source and source NAT, until it
@@ -586,17 +586,16 @@ impl Conntrack {
         mut matches: impl FnMut(&Tuple) -> bool,
     ) {
         let key = self.key(original, zone);
-        self.sources
-            .find(self.source_hash(key.words, key.meta), |index| {
-                let Some(slot) = self.store.slot(index) else {
-                    return false;
-                };
-                let theirs = slot.tuple(Direction::Original);
-                let same = theirs.src == original.src
-                    && theirs.src_port == original.src_port
-                    && slot.meta(Direction::Original) == key.meta;
-                same && matches(&slot.tuple(Direction::Reply))
-            });
+        self.sources.find(self.source_hash(key.words), |index| {
+            let Some(slot) = self.store.slot(index) else {
+                return false;
+            };
+            let theirs = slot.tuple(Direction::Original);
+            let same = theirs.src == original.src
+                && theirs.src_port == original.src_port
+                && slot.words(Direction::Original).meta == key.words.meta;
+            same && matches(&slot.tuple(Direction::Reply))
+        });
     }
 
     /// Makes an entry that is in no index free.
@@ -870,15 +869,6 @@ impl Conntrack {
     /// Removes a connection. Returns false if it has gone.
     pub fn delete(&self, handle: Handle, now: u64, origin: Origin) -> bool {
         self.kill(handle, origin, now)
-    }
-}
-
-#[inline(always)]
-fn direction_of(number: u32) -> Direction {
-    if number & REPLY == 0 {
-        Direction::Original
-    } else {
-        Direction::Reply
     }
 }
 

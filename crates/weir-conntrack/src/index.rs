@@ -3,7 +3,8 @@
 //!
 //! A bucket is a cache line with eleven slots: a tag of 8 bits and a number of 32 bits each. A number lies in the
 //! first bucket with room from its key's home bucket on, and does not move. Each bucket counts the numbers that
-//! passed it, so a search ends at the first bucket that none has passed.
+//! passed it, so a search ends at the first bucket that none has passed. Four bits of a number are free, and refine the
+//! tag: one search of a thousand looks at the number of another key.
 //!
 //! The control word is a sequence lock as in `weir-map`'s buckets: a writer sets its lowest bit, changes the bucket
 //! and stores the next even value. A reader compares the word before and after, and writes nothing. The lock of a
@@ -18,6 +19,8 @@ use weir_sync::primitive::{Backoff, prefetch};
 
 const SLOTS: usize = 11;
 const LOCK: u32 = 1;
+/// The bits of a slot that are not the number's: more bits of the hash.
+const FINE: u32 = 0xf << 27;
 
 #[derive(Default)]
 #[repr(C, align(64))]
@@ -70,6 +73,12 @@ fn equal(tags: Tags, tag: u8) -> u32 {
     of(tags.0) | (of(u64::from(tags.1)) & 0xf) << 8
 }
 
+/// The bits of a slot that a hash has in [`FINE`].
+#[inline(always)]
+fn fine(hash: u64) -> u32 {
+    (hash as u32) << 19 & FINE
+}
+
 /// The lowest free slot.
 #[inline(always)]
 fn free(tags: Tags) -> Option<usize> {
@@ -83,36 +92,37 @@ impl Bucket {
         (self.low.load(Relaxed), self.high.load(Relaxed))
     }
 
-    /// Returns the first number whose tag is `tag`, without the lock.
+    /// Calls `matches` with each number whose tag is that of the hash, and returns the first result for a number.
     #[inline(always)]
-    fn first(&self, tag: u8) -> Option<u32> {
-        let slot = equal(self.tags(), tag).trailing_zeros() as usize;
-        self.slots.get(slot).map(|slot| slot.load(Relaxed))
-    }
-
-    /// Calls `matches` with each number whose tag is `tag`, and returns the first for which it is true.
-    #[inline(always)]
-    fn look(&self, tag: u8, matches: &mut impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut hits = equal(self.tags(), tag);
+    fn look_for<R>(&self, hash: u64, mut matches: impl FnMut(u32) -> Option<R>) -> Option<R> {
+        let mut hits = equal(self.tags(), tag_of(hash));
         while hits != 0 {
             let slot = hits.trailing_zeros() as usize;
             hits &= hits - 1;
-            let number = self.slots[slot.min(SLOTS - 1)].load(Relaxed);
-            if matches(number) {
-                return Some(number);
+            let number = self.slots[slot.min(SLOTS - 1)].load(Relaxed) ^ fine(hash);
+            if number & FINE == 0
+                && let found @ Some(_) = matches(number)
+            {
+                return found;
             }
         }
         None
     }
 
+    /// Returns the first number of the hash's tag for which `matches` is true.
+    #[inline(always)]
+    fn look(&self, hash: u64, matches: &mut impl FnMut(u32) -> bool) -> Option<u32> {
+        self.look_for(hash, |number| matches(number).then_some(number))
+    }
+
     /// Searches without the lock. Also returns whether the search ends here.
     #[inline(always)]
-    fn search(&self, tag: u8, matches: &mut impl FnMut(u32) -> bool) -> (Option<u32>, bool) {
+    fn search(&self, hash: u64, matches: &mut impl FnMut(u32) -> bool) -> (Option<u32>, bool) {
         let mut backoff = Backoff::new();
         loop {
             let before = self.control.load(Acquire);
             if before & LOCK == 0 {
-                let found = self.look(tag, matches);
+                let found = self.look(hash, matches);
                 let last = self.over.load(Relaxed) == 0;
                 fence(Acquire);
                 if self.control.load(Relaxed) == before {
@@ -155,12 +165,13 @@ impl Bucket {
 
     /// Puts a number into a free slot of the locked bucket.
     #[inline]
-    fn put(&self, tag: u8, number: u32) -> bool {
+    fn put(&self, hash: u64, number: u32) -> bool {
+        debug_assert_eq!(number & FINE, 0, "a number has 27 bits and the highest");
         let Some(slot) = free(self.tags()) else {
             return false;
         };
-        self.slots[slot].store(number, Relaxed);
-        self.tag(slot, tag);
+        self.slots[slot].store(number | fine(hash), Relaxed);
+        self.tag(slot, tag_of(hash));
         true
     }
 
@@ -177,12 +188,12 @@ impl Bucket {
     }
 
     /// Takes a number out of the locked bucket.
-    fn take(&self, tag: u8, number: u32) -> bool {
-        let mut hits = equal(self.tags(), tag);
+    fn take(&self, hash: u64, number: u32) -> bool {
+        let mut hits = equal(self.tags(), tag_of(hash));
         while hits != 0 {
             let slot = hits.trailing_zeros() as usize;
             hits &= hits - 1;
-            if self.slots[slot].load(Relaxed) == number {
+            if self.slots[slot].load(Relaxed) == number | fine(hash) {
                 self.tag(slot, 0);
                 return true;
             }
@@ -211,21 +222,69 @@ pub(crate) enum Entered {
     Equal(u32),
 }
 
-/// What a look at a key's home bucket has shown, before anything was compared.
+/// A bucket, and what a look at it without the lock has shown before anything was compared.
 #[derive(Clone, Copy)]
 pub(crate) struct Glance<'a> {
     bucket: &'a Bucket,
     control: u32,
-    /// The first number of the key's tag: probably that of the key.
-    pub(crate) number: Option<u32>,
+    /// The first number of the key's tag, probably that of the key; 0 if there is none.
+    pub(crate) number: u32,
 }
 
 impl Glance<'_> {
-    /// Whether the number has been in the bucket since the look, if there is one.
+    /// Prefetches the bucket.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        prefetch(std::ptr::from_ref(self.bucket));
+    }
+
+    /// Looks for the numbers of a hash's tag. Calls `first` with the first of them, and `others` with the others.
+    /// Returns whether there is one.
+    #[inline(always)]
+    pub(crate) fn look(
+        &mut self,
+        hash: u64,
+        first: impl FnOnce(u32),
+        others: impl Fn(u32),
+    ) -> bool {
+        // Under a writer's lock this is the word before the lock, which does not come back: the glance does not hold.
+        self.control = self.bucket.control.load(Acquire) & !LOCK;
+        let mut hits = equal(self.bucket.tags(), tag_of(hash));
+        let number = |hits: u32| {
+            let slot = hits.trailing_zeros() as usize;
+            self.bucket.slots[slot.min(SLOTS - 1)].load(Relaxed) ^ fine(hash)
+        };
+        while hits != 0 {
+            let found = number(hits);
+            hits &= hits - 1;
+            if found & FINE != 0 {
+                continue;
+            }
+            self.number = found;
+            first(found);
+            while hits != 0 {
+                let other = number(hits);
+                hits &= hits - 1;
+                if other & FINE == 0 {
+                    others(other);
+                }
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Whether numbers have passed the bucket.
+    #[inline(always)]
+    pub(crate) fn is_passed(&self) -> bool {
+        self.bucket.over.load(Relaxed) != 0
+    }
+
+    /// Whether the number has been in the bucket since the look, if there was one.
     #[inline(always)]
     pub(crate) fn holds(&self) -> bool {
         fence(Acquire);
-        self.control & LOCK == 0 && self.bucket.control.load(Relaxed) == self.control
+        self.bucket.control.load(Relaxed) == self.control
     }
 }
 
@@ -273,35 +332,18 @@ impl Index {
         prefetch(std::ptr::from_ref(self.buckets.at(self.home(hash))));
     }
 
-    /// Looks at a key's home bucket, which was prefetched.
+    /// Returns a glance at the bucket `beyond` buckets behind the home bucket, with nothing looked at yet.
     #[inline(always)]
-    pub(crate) fn glance(&self, hash: u64) -> Glance<'_> {
-        let bucket = self.buckets.at(self.home(hash));
-        let control = bucket.control.load(Acquire);
-        let number = bucket.first(tag_of(hash));
+    pub(crate) fn glance(&self, hash: u64, beyond: usize) -> Glance<'_> {
+        let mut at = self.home(hash);
+        for _ in 0..beyond {
+            at = self.after(at);
+        }
         Glance {
-            bucket,
-            control,
-            number,
+            bucket: self.buckets.at(at),
+            control: LOCK,
+            number: 0,
         }
-    }
-
-    /// The same in the bucket behind the home bucket, after [`prefetch_beyond`](Self::prefetch_beyond).
-    #[inline(always)]
-    pub(crate) fn guess_beyond(&self, hash: u64) -> Option<u32> {
-        let bucket = self.buckets.at(self.after(self.home(hash)));
-        bucket.first(tag_of(hash))
-    }
-
-    /// Prefetches the bucket behind the home bucket, if numbers have passed that. Returns whether they have.
-    #[inline(always)]
-    pub(crate) fn prefetch_beyond(&self, hash: u64) -> bool {
-        let home = self.home(hash);
-        if self.buckets.at(home).over.load(Relaxed) == 0 {
-            return false;
-        }
-        prefetch(std::ptr::from_ref(self.buckets.at(self.after(home))));
-        true
     }
 
     /// Searches a key's home bucket, and returns what `matches` returns for a number. Also returns whether the search
@@ -314,16 +356,7 @@ impl Index {
     ) -> (Option<R>, bool) {
         let bucket = self.buckets.at(self.home(hash));
         let before = bucket.control.load(Acquire);
-        let mut hits = equal(bucket.tags(), tag_of(hash));
-        let mut found = None;
-        while hits != 0 {
-            let slot = hits.trailing_zeros() as usize;
-            hits &= hits - 1;
-            found = matches(bucket.slots[slot.min(SLOTS - 1)].load(Relaxed));
-            if found.is_some() {
-                break;
-            }
-        }
+        let found = bucket.look_for(hash, matches);
         let last = bucket.over.load(Relaxed) == 0;
         fence(Acquire);
         if before & LOCK == 0 && bucket.control.load(Relaxed) == before {
@@ -342,7 +375,7 @@ impl Index {
         matches: &mut impl FnMut(u32) -> bool,
     ) -> (Option<u32>, bool) {
         let bucket = self.buckets.at(self.home(hash));
-        bucket.search(tag_of(hash), matches)
+        bucket.search(hash, matches)
     }
 
     /// The same in all buckets.
@@ -364,7 +397,7 @@ impl Index {
         matches: &mut impl FnMut(u32) -> bool,
     ) -> Option<u32> {
         let bucket = self.buckets.at(self.home(hash));
-        let found = bucket.look(tag_of(hash), matches);
+        let found = bucket.look(hash, matches);
         if found.is_some() || bucket.over.load(Relaxed) == 0 {
             return found;
         }
@@ -378,16 +411,15 @@ impl Index {
         held: [usize; 2],
         matches: &mut dyn FnMut(u32) -> bool,
     ) -> Option<u32> {
-        let tag = tag_of(hash);
         let mut matches = |number| matches(number);
         let mut at = self.after(self.home(hash));
         for _ in 1..self.buckets.len() {
             let bucket = self.buckets.at(at);
             let (found, last) = if held.contains(&at) {
-                let found = bucket.look(tag, &mut matches);
+                let found = bucket.look(hash, &mut matches);
                 (found, bucket.over.load(Relaxed) == 0)
             } else {
-                bucket.search(tag, &mut matches)
+                bucket.search(hash, &mut matches)
             };
             if found.is_some() || last {
                 return found;
@@ -409,13 +441,11 @@ impl Index {
     /// Puts a number into the first bucket with room. The caller holds the home bucket. Fails if another thread holds a bucket, or all are full.
     #[inline]
     fn place(&self, hash: u64, number: u32, held: [usize; 2]) -> bool {
-        let (tag, home) = (tag_of(hash), self.home(hash));
-        self.buckets.at(home).put(tag, number) || self.place_beyond(hash, number, held)
+        self.buckets.at(self.home(hash)).put(hash, number) || self.place_beyond(hash, number, held)
     }
 
     /// The same if the home bucket is full.
     fn place_beyond(&self, hash: u64, number: u32, held: [usize; 2]) -> bool {
-        let tag = tag_of(hash);
         let mut at = self.home(hash);
         for passed in 0..self.buckets.len() {
             let bucket = self.buckets.at(at);
@@ -424,7 +454,7 @@ impl Index {
                 self.pass(hash, passed, u32::MAX);
                 return false;
             }
-            let put = bucket.put(tag, number);
+            let put = bucket.put(hash, number);
             if !put {
                 // Before the number can be found further on.
                 bucket.over.fetch_add(1, Relaxed);
@@ -536,7 +566,7 @@ impl Index {
         let full = !equal(bucket.tags(), 0) & ((1 << SLOTS) - 1);
         let mut moved = [None; SLOTS];
         for slot in (0..SLOTS).filter(|slot| full >> slot & 1 != 0) {
-            let number = bucket.slots[slot].load(Relaxed);
+            let number = bucket.slots[slot].load(Relaxed) & !FINE;
             // Its owner has to lock this bucket before the number stands for another key.
             let hash = hash_of(number);
             let mut backoff = Backoff::new();
@@ -565,12 +595,11 @@ impl Index {
 
     /// Removes a number. Returns false if it is not there.
     pub(crate) fn remove(&self, hash: u64, number: u32) -> bool {
-        let tag = tag_of(hash);
         let mut at = self.home(hash);
         for passed in 0..self.buckets.len() {
             let bucket = self.buckets.at(at);
             bucket.lock();
-            let taken = bucket.take(tag, number);
+            let taken = bucket.take(hash, number);
             let last = bucket.over.load(Relaxed) == 0;
             bucket.unlock();
             if taken {

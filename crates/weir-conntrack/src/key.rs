@@ -23,80 +23,91 @@ impl Secret {
 
     /// Hashes two words.
     #[inline(always)]
-    pub(crate) fn hash(self, a: u64, b: u64) -> u64 {
+    pub(crate) fn hash(&self, a: u64, b: u64) -> u64 {
         let once = fold(a ^ self.0[0], b ^ self.0[1]);
         fold(once ^ self.0[1], 0x9e37_79b9_7f4a_7c15)
     }
 
-    fn address(self, octets: &[u8; 16]) -> u32 {
-        let word = u128::from_be_bytes(*octets);
-        self.hash(word as u64, (word >> 64) as u64) as u32
+    /// The hashes of an IPv6 tuple's addresses.
+    #[inline(never)]
+    fn addresses(&self, tuple: &Tuple) -> (u32, u32) {
+        let [src, dst] = [&tuple.src, &tuple.dst].map(|octets| {
+            let word = u128::from_be_bytes(*octets);
+            self.hash(word as u64, (word >> 64) as u64) as u32
+        });
+        (src, dst)
     }
 }
 
-/// The words of an entry that hold a direction's tuple: source, destination, and both ports. For IPv6 the first
-/// two are hashes of the addresses.
-pub(crate) type Words3 = [u32; 3];
+/// The key of a direction as an entry holds it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Words {
+    /// The source in the lower half and the destination in the upper one, their bytes as in the packet. For IPv6 these
+    /// are hashes of the addresses.
+    pub(crate) addresses: u64,
+    /// The source port in the lower half and the destination port in the upper one.
+    pub(crate) ports: u32,
+    /// Zone, protocol and family; see [`meta`].
+    pub(crate) meta: u32,
+}
 
 /// A tuple to be looked up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
     pub(crate) tuple: &'a Tuple,
-    pub(crate) words: Words3,
-    /// Zone, protocol and family; see [`meta`].
-    pub(crate) meta: u32,
+    pub(crate) words: Words,
     pub(crate) hash: u64,
 }
+
+/// The bit of [`meta`] that says IPv6.
+pub(crate) const IPV6: u32 = 1 << 24;
 
 /// Packs zone, protocol and family.
 #[inline(always)]
 pub(crate) fn meta(zone: u16, protocol: u8, family: Family) -> u32 {
-    let v6 = (family as u32) >> 3;
-    u32::from(zone) | u32::from(protocol) << 16 | v6 << 24
-}
-
-/// Returns the words of a tuple.
-#[inline(always)]
-pub(crate) fn words(secret: Secret, tuple: &Tuple) -> Words3 {
-    let ports = u32::from(tuple.src_port) << 16 | u32::from(tuple.dst_port);
-    let first = |octets: &[u8; 16]| {
-        let [a, b, c, d, ..] = *octets;
-        u32::from_be_bytes([a, b, c, d])
-    };
-    match tuple.family {
-        Family::V4 => [first(&tuple.src), first(&tuple.dst), ports],
-        Family::V6 => [
-            secret.address(&tuple.src),
-            secret.address(&tuple.dst),
-            ports,
-        ],
+    let meta = u32::from(zone) | u32::from(protocol) << 16;
+    match family {
+        Family::V4 => meta,
+        Family::V6 => meta | IPV6,
     }
 }
 
-/// Returns the hash of a tuple's words in a zone.
-#[inline(always)]
-pub(crate) fn hash(secret: Secret, words: Words3, meta: u32) -> u64 {
-    secret.hash(
-        u64::from(words[0]) | u64::from(words[1]) << 32,
-        u64::from(words[2]) | u64::from(meta) << 32,
-    )
-}
-
-impl<'a> Key<'a> {
-    #[inline]
-    pub(crate) fn new(secret: Secret, tuple: &'a Tuple, zone: u16) -> Self {
-        let words = words(secret, tuple);
-        let meta = meta(zone, tuple.protocol, tuple.family);
+impl Words {
+    #[inline(always)]
+    fn new(secret: &Secret, tuple: &Tuple, zone: u16) -> Self {
+        let first = |octets: &[u8; 16]| {
+            let [a, b, c, d, ..] = *octets;
+            u32::from_ne_bytes([a, b, c, d])
+        };
+        let (src, dst) = match tuple.family {
+            Family::V4 => (first(&tuple.src), first(&tuple.dst)),
+            Family::V6 => secret.addresses(tuple),
+        };
         Self {
-            tuple,
-            words,
-            meta,
-            hash: hash(secret, words, meta),
+            addresses: u64::from(src) | u64::from(dst) << 32,
+            ports: u32::from(tuple.src_port) | u32::from(tuple.dst_port) << 16,
+            meta: meta(zone, tuple.protocol, tuple.family),
         }
     }
 
+    /// Hashes the words.
+    #[inline(always)]
+    pub(crate) fn hash(self, secret: &Secret) -> u64 {
+        let rest = u64::from(self.ports) | u64::from(self.meta) << 32;
+        secret.hash(self.addresses, rest)
+    }
+}
+
+impl<'a> Key<'a> {
+    #[inline(always)]
+    pub(crate) fn new(secret: &Secret, tuple: &'a Tuple, zone: u16) -> Self {
+        let words = Words::new(secret, tuple, zone);
+        let hash = words.hash(secret);
+        Self { tuple, words, hash }
+    }
+
     #[inline]
-    pub(crate) fn of(secret: Secret, tuple: &'a Tuple, zone: Zone, direction: Direction) -> Self {
+    pub(crate) fn of(secret: &Secret, tuple: &'a Tuple, zone: Zone, direction: Direction) -> Self {
         Self::new(secret, tuple, zone.of(direction))
     }
 }

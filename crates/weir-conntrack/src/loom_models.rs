@@ -248,6 +248,29 @@ fn create(table: &Conntrack, client: u8) -> Option<Handle> {
     table.create(&new, SECOND, Origin::Packet).ok()
 }
 
+/// A batch looks for a connection while its entry becomes another connection: it finds the connection under its old
+/// name, or nothing.
+#[test]
+fn a_batch_does_not_take_the_next_connection_for_its_predecessor() {
+    check(2, || {
+        let table = table(4);
+        let old = create(&table, 1).unwrap();
+        let other = {
+            let table = table.clone();
+            loom::thread::spawn(move || {
+                assert!(table.delete(old, SECOND, Origin::Packet));
+                create(&table, 2).unwrap()
+            })
+        };
+        let mut found = [None; 2];
+        table.find_batch(&[tuple(1), tuple(2)], 0, SECOND, &mut found);
+        let new = other.join().unwrap();
+        let [first, second] = found.map(|found| found.map(|(handle, _)| handle));
+        assert!(first.is_none_or(|handle| handle == old));
+        assert!(second.is_none_or(|handle| handle == new));
+    });
+}
+
 /// A connection is changed by its name while its entry becomes another connection: that one keeps its mark.
 #[test]
 fn an_old_name_does_not_change_the_next_connection() {

@@ -18,11 +18,11 @@ use std::sync::OnceLock;
 
 use weir_map::{Words, Zero};
 use weir_sync::percpu::PerCpu;
-use weir_sync::primitive::Backoff;
 use weir_sync::primitive::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use weir_sync::primitive::{Backoff, prefetch};
 use weir_sync::spin::SpinLock;
 
-use crate::key::{Words3, meta};
+use crate::key::{IPV6, Key, Words as KeyWords, meta};
 use crate::tuple::{Direction, Family, Tuple, Zone, invert_ports};
 
 /// The entries of a segment.
@@ -31,6 +31,19 @@ const SEGMENT: usize = if cfg!(loom) { 4 } else { 1 << 18 };
 const SEGMENTS: usize = if cfg!(loom) { 1 } else { 1 << 9 };
 /// The number of free entries that a CPU and the depot exchange at a time.
 const BATCH: usize = if cfg!(loom) { 2 } else { 64 };
+
+/// Bit of a number in the index: the key is that of the reply direction.
+pub(crate) const REPLY: u32 = 1 << 31;
+
+/// The direction of the key that a number of the index stands for.
+#[inline(always)]
+pub(crate) fn direction_of(number: u32) -> Direction {
+    if number & REPLY == 0 {
+        Direction::Original
+    } else {
+        Direction::Reply
+    }
+}
 
 /// An entry; see the module documentation.
 #[derive(Default)]
@@ -42,11 +55,12 @@ pub(crate) struct Entry {
     /// When the connection expires, in ticks.
     pub(crate) deadline: AtomicU32,
     pub(crate) mark: AtomicU32,
+    /// The addresses of the original tuple, and its ports, as in [`KeyWords`].
+    addresses: AtomicU64,
+    ports: AtomicU32,
     /// Zone, protocol and family as in [`meta`], the directions outside of the zone, and bits that say which other
     /// arrays are used.
     zone: AtomicU32,
-    /// The words of the original tuple.
-    tuple: [AtomicU32; 3],
 }
 
 #[cfg(not(loom))]
@@ -57,8 +71,6 @@ const LOCK: u32 = 1 << 31;
 
 /// The bits of `zone` that are [`meta`].
 const META: u32 = (1 << 25) - 1;
-/// The bit of `zone` in [`META`] that says IPv6.
-const IPV6: u32 = 1 << 24;
 /// The lowest bit of `zone` for a direction whose key is in zone 0.
 const OUTSIDE: u32 = 25;
 /// Bit of `zone`: the connection has labels.
@@ -69,13 +81,17 @@ const COUNTED: u32 = 1 << 28;
 const TIMED: u32 = 1 << 29;
 /// Bit of `zone`: the tuple of replies is stored, since it is not the inverse of the original one.
 const TRANSLATED: u32 = 1 << 30;
+/// Bit of `zone`: the ports of replies are not the swapped ones of the original tuple (ICMP).
+const ANSWERED: u32 = 1 << 31;
+/// The bits of `zone` that are compared with a key's [`meta`] at once. All but those of `META` are rare.
+const PLAIN: u32 = META | 3 << OUTSIDE | TRANSLATED | ANSWERED;
 
 /// The state of a TCP connection; see `tcp.rs`.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Windows(pub(crate) [AtomicU32; 13]);
 
-/// The words of a translated connection's reply tuple.
+/// The words of a translated connection's reply tuple: source, destination and ports.
 #[derive(Default)]
 #[repr(C)]
 struct Reply([AtomicU32; 3]);
@@ -110,8 +126,8 @@ unsafe impl Zero for Labels {}
 // SAFETY: as above.
 unsafe impl Zero for Account {}
 
+/// What lies beside the entries of a segment.
 struct Segment {
-    entries: Words<Entry>,
     windows: Words<Windows>,
     /// When a UDP connection with packets in both directions becomes a stream, in ticks.
     streams: Words<AtomicU32>,
@@ -127,7 +143,6 @@ struct Segment {
 impl Segment {
     fn new() -> Option<Self> {
         Some(Self {
-            entries: Words::new(SEGMENT).ok()?,
             windows: Words::new(SEGMENT).ok()?,
             streams: Words::new(SEGMENT).ok()?,
             replies: Words::new(SEGMENT).ok()?,
@@ -145,8 +160,25 @@ struct Depot {
     next: u32,
 }
 
+impl Entry {
+    /// Returns whether the entry is of a connection without peculiarities, and a number of the index stands for the
+    /// words of a key. Of an IPv6 connection these are hashes.
+    #[inline(always)]
+    pub(crate) fn has_plain(&self, number: u32, key: KeyWords) -> bool {
+        let reply = number >> 31;
+        let addresses = self.addresses.load(Relaxed).rotate_left(32 * reply);
+        let ports = self.ports.load(Relaxed).rotate_left(16 * reply);
+        let others = (ports ^ key.ports) | (self.zone.load(Relaxed) & PLAIN ^ key.meta);
+        (addresses ^ key.addresses) | u64::from(others) == 0
+    }
+}
+
 /// The memory of connections; see the module documentation.
 pub(crate) struct Store {
+    /// The entries by segment. They are apart from the other arrays because a look-up needs nothing else: the places of
+    /// ten million entries lie on few cache lines.
+    entries: Box<[OnceLock<Words<Entry>>]>,
+    /// The other arrays, which are mapped before the entries.
     segments: Box<[OnceLock<Segment>]>,
     /// Free entries of a CPU.
     magazines: PerCpu<SpinLock<Vec<u32>>>,
@@ -159,7 +191,7 @@ pub(crate) struct Store {
 /// A reference to an entry and its arrays.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot<'a> {
-    segment: &'a Segment,
+    store: &'a Store,
     pub(crate) entry: &'a Entry,
     pub(crate) index: u32,
 }
@@ -167,6 +199,7 @@ pub(crate) struct Slot<'a> {
 impl Store {
     pub(crate) fn new() -> Self {
         Self {
+            entries: (0..SEGMENTS).map(|_| OnceLock::new()).collect(),
             segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect(),
             magazines: PerCpu::new(),
             depot: SpinLock::new(Depot::default()),
@@ -177,13 +210,35 @@ impl Store {
     /// Returns an entry that was used at least once.
     #[inline(always)]
     pub(crate) fn slot(&self, index: u32) -> Option<Slot<'_>> {
-        let at = index as usize;
-        let segment = self.segments.get(at / SEGMENT)?.get()?;
         Some(Slot {
-            segment,
-            entry: segment.entries.at(at % SEGMENT),
+            store: self,
+            entry: self.entry(index)?,
             index,
         })
+    }
+
+    /// Returns the same without its arrays.
+    #[inline(always)]
+    pub(crate) fn entry(&self, index: u32) -> Option<&Entry> {
+        let at = index as usize;
+        let entries = self.entries.get(at / SEGMENT)?.get()?;
+        Some(entries.at(at % SEGMENT))
+    }
+
+    #[inline(always)]
+    fn segment(&self, index: u32) -> Option<&Segment> {
+        self.segments.get(index as usize / SEGMENT)?.get()
+    }
+
+    /// Prefetches the windows of an entry.
+    #[inline]
+    pub(crate) fn prefetch_windows(&self, index: u32) {
+        if let Some(segment) = self.segment(index) {
+            // They may lie on two lines.
+            let [first, .., last] = &segment.windows.at(index as usize % SEGMENT).0;
+            prefetch(std::ptr::from_ref(first));
+            prefetch(std::ptr::from_ref(last));
+        }
     }
 
     /// Returns the first index that was never used.
@@ -202,9 +257,13 @@ impl Store {
         magazine.extend(depot.free.drain(keep..));
         if magazine.is_empty() {
             let first = depot.next;
-            let segment = self.segments.get(first as usize / SEGMENT)?;
+            let number = first as usize / SEGMENT;
+            let (segment, entries) = (self.segments.get(number)?, self.entries.get(number)?);
             if segment.get().is_none() {
                 let _ = segment.set(Segment::new()?);
+            }
+            if entries.get().is_none() {
+                let _ = entries.set(Words::new(SEGMENT).ok()?);
             }
             depot.next = first + BATCH as u32;
             self.used.store(depot.next, Release);
@@ -233,7 +292,7 @@ impl Store {
         let mut at = from % used;
         for _ in 0..words {
             let Some(slot) = self.slot(at) else { break };
-            let word = slot.segment.embryonic.at(at as usize % SEGMENT / 64);
+            let word = slot.segment().embryonic.at(at as usize % SEGMENT / 64);
             let bits = word.load(Relaxed) >> (at % 64);
             if bits != 0 {
                 let found = at + bits.trailing_zeros();
@@ -285,6 +344,12 @@ fn joined(words: [u64; 2]) -> [u8; 16] {
 
 impl<'a> Slot<'a> {
     #[inline(always)]
+    fn segment(&self) -> &'a Segment {
+        (self.store.segment(self.index))
+            .expect("the arrays of a segment are mapped before its entries")
+    }
+
+    #[inline(always)]
     fn at(&self) -> usize {
         self.index as usize % SEGMENT
     }
@@ -312,32 +377,34 @@ impl<'a> Slot<'a> {
 
     #[inline(always)]
     pub(crate) fn windows(&self) -> &'a Windows {
-        self.segment.windows.at(self.at())
+        self.segment().windows.at(self.at())
     }
 
     /// Returns when the UDP connection becomes a stream, in ticks.
     #[inline(always)]
     pub(crate) fn stream(&self) -> &'a AtomicU32 {
-        self.segment.streams.at(self.at())
+        self.segment().streams.at(self.at())
     }
 
     /// Writes the key of a connection that is not in the index yet. The caller holds the lock.
-    pub(crate) fn set_key(&self, tuples: [(&Tuple, Words3); 2], zone: Zone) {
+    pub(crate) fn set_key(&self, tuples: [(&Tuple, KeyWords); 2], zone: Zone) {
         let entry = self.entry;
         let [(original, words), (reply, reply_words)] = tuples;
         let translated = original.invert().as_ref() != Some(reply);
         let outside = u32::from(!zone.directions & Zone::BOTH) << OUTSIDE;
         let kind = meta(zone.id, original.protocol, original.family);
-        let bits = if translated { TRANSLATED } else { 0 };
-        entry.zone.store(kind | outside | bits, Relaxed);
-        for (to, word) in entry.tuple.iter().zip(words) {
-            to.store(word, Relaxed);
+        let mut bits = if translated { TRANSLATED } else { 0 };
+        if original.is_icmp() {
+            bits |= ANSWERED;
         }
+        entry.zone.store(kind | outside | bits, Relaxed);
+        entry.addresses.store(words.addresses, Relaxed);
+        entry.ports.store(words.ports, Relaxed);
         if translated {
-            let reply = &self.segment.replies.at(self.at()).0;
-            for (to, word) in reply.iter().zip(reply_words) {
-                to.store(word, Relaxed);
-            }
+            let [src, dst, ports] = &self.segment().replies.at(self.at()).0;
+            src.store(reply_words.addresses as u32, Relaxed);
+            dst.store((reply_words.addresses >> 32) as u32, Relaxed);
+            ports.store(reply_words.ports, Relaxed);
         }
         if original.family == Family::V6 {
             self.set_addresses(Direction::Original, original);
@@ -349,7 +416,7 @@ impl<'a> Slot<'a> {
 
     fn set_addresses(&self, direction: Direction, tuple: &Tuple) {
         let ([a, b], [c, d]) = (halves(&tuple.src), halves(&tuple.dst));
-        let addresses = &self.segment.addresses[direction as usize].at(self.at()).0;
+        let addresses = &self.segment().addresses[direction as usize].at(self.at()).0;
         for (to, word) in addresses.iter().zip([a, b, c, d]) {
             to.store(word, Relaxed);
         }
@@ -378,42 +445,50 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Returns the words of a direction's tuple.
+    /// Returns a direction's key.
     #[inline(always)]
-    pub(crate) fn words(&self, direction: Direction) -> Words3 {
-        let load = |[a, b, c]: &[AtomicU32; 3]| [a.load(Relaxed), b.load(Relaxed), c.load(Relaxed)];
-        let original = load(&self.entry.tuple);
+    pub(crate) fn words(&self, direction: Direction) -> KeyWords {
+        let zone = self.entry.zone.load(Relaxed);
+        let outside = zone & (1 << OUTSIDE << direction as u32) != 0;
+        let original = KeyWords {
+            addresses: self.entry.addresses.load(Relaxed),
+            ports: self.entry.ports.load(Relaxed),
+            meta: zone & META & if outside { !0xffff } else { !0 },
+        };
         if direction == Direction::Original {
             return original;
         }
-        let zone = self.entry.zone.load(Relaxed);
         if zone & TRANSLATED != 0 {
-            return load(&self.segment.replies.at(self.at()).0);
+            let [src, dst, ports] = &self.segment().replies.at(self.at()).0;
+            return KeyWords {
+                addresses: u64::from(src.load(Relaxed)) | u64::from(dst.load(Relaxed)) << 32,
+                ports: ports.load(Relaxed),
+                ..original
+            };
         }
-        let [src, dst, ports] = original;
-        let ports = invert_ports(ports, (zone >> 16) as u8, self.family());
-        // A tuple without an inverse has its replies stored.
-        [dst, src, ports.unwrap_or_default()]
-    }
-
-    /// Zone, protocol and family as in [`meta`].
-    #[inline(always)]
-    pub(crate) fn meta(&self, direction: Direction) -> u32 {
-        let zone = self.entry.zone.load(Relaxed);
-        if zone & (1 << OUTSIDE << direction as u32) != 0 {
-            return zone & META & !0xffff;
+        let mut ports = original.ports.rotate_left(16);
+        if zone & ANSWERED != 0 {
+            // A tuple without an inverse has its replies stored.
+            let answer = invert_ports(ports, self.protocol(), self.family());
+            ports = answer.unwrap_or_default().rotate_left(16);
         }
-        zone & META
+        KeyWords {
+            addresses: original.addresses.rotate_left(32),
+            ports,
+            ..original
+        }
     }
 
     pub(crate) fn tuple(&self, direction: Direction) -> Tuple {
-        let [src, dst, ports] = self.words(direction);
-        let (src_port, dst_port) = ((ports >> 16) as u16, ports as u16);
+        let KeyWords {
+            addresses, ports, ..
+        } = self.words(direction);
+        let (src_port, dst_port) = (ports as u16, (ports >> 16) as u16);
         let protocol = self.protocol();
         match self.family() {
             Family::V4 => Tuple::v4(
-                src.to_be_bytes(),
-                dst.to_be_bytes(),
+                (addresses as u32).to_ne_bytes(),
+                ((addresses >> 32) as u32).to_ne_bytes(),
                 src_port,
                 dst_port,
                 protocol,
@@ -426,7 +501,7 @@ impl<'a> Slot<'a> {
                 } else {
                     direction
                 };
-                let words = &self.segment.addresses[stored as usize].at(self.at()).0;
+                let words = &self.segment().addresses[stored as usize].at(self.at()).0;
                 let word = |n: usize| words[n].load(Relaxed);
                 let (src, dst) = (joined([word(0), word(1)]), joined([word(2), word(3)]));
                 let (src, dst) = if derived { (dst, src) } else { (src, dst) };
@@ -435,17 +510,21 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Returns whether the direction's key is `key`.
+    /// Returns whether `key` is what a number of the index stands for.
     #[inline(always)]
-    pub(crate) fn has(&self, direction: Direction, key: &crate::key::Key<'_>) -> bool {
-        let ([a, b, c], [x, y, z]) = (self.words(direction), key.words);
-        (a ^ x) | (b ^ y) | (c ^ z) | (self.meta(direction) ^ key.meta) == 0
+    pub(crate) fn has(&self, number: u32, key: &Key<'_>) -> bool {
+        self.entry.has_plain(number, key.words) && key.words.meta & IPV6 == 0
+            || self.has_any(direction_of(number), key)
+    }
+
+    fn has_any(&self, direction: Direction, key: &Key<'_>) -> bool {
+        self.words(direction) == key.words
             && (key.tuple.family == Family::V4 || self.tuple(direction) == *key.tuple)
     }
 
     /// Marks the entry as one that may be removed early, or not.
     pub(crate) fn set_embryonic(&self, embryonic: bool) {
-        let word = self.segment.embryonic.at(self.at() / 64);
+        let word = self.segment().embryonic.at(self.at() / 64);
         let bit = 1 << (self.index % 64);
         if embryonic {
             word.fetch_or(bit, Relaxed);
@@ -458,13 +537,13 @@ impl<'a> Slot<'a> {
         if self.entry.zone.load(Acquire) & LABELS == 0 {
             return None;
         }
-        let words = &self.segment.labels.at(self.at()).0;
+        let words = &self.segment().labels.at(self.at()).0;
         Some(joined([words[0].load(Relaxed), words[1].load(Relaxed)]))
     }
 
     /// Sets the labels. The caller holds the lock.
     pub(crate) fn set_labels(&self, labels: &[u8; 16]) {
-        let words = &self.segment.labels.at(self.at()).0;
+        let words = &self.segment().labels.at(self.at()).0;
         for (to, word) in words.iter().zip(halves(labels)) {
             to.store(word, Relaxed);
         }
@@ -478,7 +557,14 @@ impl<'a> Slot<'a> {
     }
 
     pub(crate) fn zero_counts(&self) {
-        for counter in self.segment.accounts.at(self.at()).counts.iter().flatten() {
+        for counter in self
+            .segment()
+            .accounts
+            .at(self.at())
+            .counts
+            .iter()
+            .flatten()
+        {
             counter.store(0, Relaxed);
         }
     }
@@ -487,7 +573,7 @@ impl<'a> Slot<'a> {
     #[inline]
     pub(crate) fn count(&self, direction: Direction, packets: u64, bytes: u64) {
         if self.entry.zone.load(Relaxed) & COUNTED != 0 {
-            let counts = &self.segment.accounts.at(self.at()).counts[direction as usize];
+            let counts = &self.segment().accounts.at(self.at()).counts[direction as usize];
             counts[0].fetch_add(packets, Relaxed);
             counts[1].fetch_add(bytes, Relaxed);
         }
@@ -497,12 +583,12 @@ impl<'a> Slot<'a> {
         if self.entry.zone.load(Acquire) & COUNTED == 0 {
             return None;
         }
-        let counts = &self.segment.accounts.at(self.at()).counts;
+        let counts = &self.segment().accounts.at(self.at()).counts;
         Some([0, 1].map(|d: usize| [0, 1].map(|at: usize| counts[d][at].load(Relaxed))))
     }
 
     pub(crate) fn start_time(&self, now: u64) {
-        self.segment
+        self.segment()
             .accounts
             .at(self.at())
             .started
@@ -512,6 +598,6 @@ impl<'a> Slot<'a> {
 
     pub(crate) fn started(&self) -> Option<u64> {
         let timed = self.entry.zone.load(Acquire) & TIMED != 0;
-        timed.then(|| self.segment.accounts.at(self.at()).started.load(Relaxed))
+        timed.then(|| self.segment().accounts.at(self.at()).started.load(Relaxed))
     }
 }

@@ -689,6 +689,86 @@ fn a_batch_finds_what_single_searches_find() {
     }
 }
 
+/// A connection that is plain, or peculiar in one way: IPv6, ICMP, translated, one direction outside of its zone, or
+/// expired after ten seconds.
+fn peculiar(number: u32) -> Create {
+    let mut original = flow(number).2;
+    let src = original.src;
+    let mut zone = Zone::default();
+    match number % 6 {
+        1 => {
+            original = Tuple::v6(src, [0xfd; 16], 1000, 53, UDP);
+            original.src[15] = 1;
+        }
+        2 => {
+            let [a, b, c, d, ..] = src;
+            original = Tuple::v4([a, b, c, d], SERVER, 7, 8 << 8, ICMP);
+        }
+        4 => {
+            zone = Zone {
+                id: 9,
+                directions: 1,
+            };
+        }
+        _ => {}
+    }
+    let mut reply = original.invert().unwrap();
+    if number % 6 == 3 {
+        reply.dst[0] = 99;
+    }
+    Create {
+        original,
+        reply,
+        zone,
+        timeout: if number % 6 == 5 { 10 } else { 1000 },
+        status: 0,
+        mark: 0,
+        labels: None,
+        tcp: None,
+        sctp: None,
+        dccp: None,
+        nat: None,
+    }
+}
+
+#[test]
+fn a_batch_finds_peculiar_connections() {
+    let bench = Bench::new();
+    bench.settings.set(Setting::max, 1024);
+    let table = Conntrack::new(&bench.settings, 7).unwrap();
+    // The index is as full as it may be, so that keys lie beyond their home buckets.
+    let mut keys = Vec::new();
+    for number in 0..1024 {
+        let new = peculiar(number);
+        let handle = table.create(&new, bench.now, Origin::Packet).unwrap();
+        let there = number % 6 != 5;
+        for (tuple, direction) in [
+            (new.original, Direction::Original),
+            (new.reply, Direction::Reply),
+        ] {
+            let found = there.then_some((handle, direction));
+            keys.push((tuple, new.zone.of(direction), found));
+        }
+        keys.push((flow(1 << 20 | number).2, 0, None));
+    }
+    let later = bench.now + 11 * SECOND;
+    for (round, len) in [1, 5, 13, 64, 100, 700].into_iter().enumerate() {
+        for zone in [0, 9] {
+            let keys = keys.iter().filter(|(_, of, _)| *of == zone);
+            let (tuples, expected): (Vec<_>, Vec<_>) = keys.map(|key| (key.0, key.2)).unzip();
+            for (tuples, expected) in tuples.chunks(len).zip(expected.chunks(len)) {
+                let mut found = vec![None; tuples.len()];
+                table.find_batch(tuples, zone, later, &mut found);
+                assert_eq!(found, expected, "round {round}");
+                // In the other zone there is nothing.
+                table.find_batch(tuples, 9 - zone, later, &mut found);
+                assert!(found.iter().all(Option::is_none));
+            }
+        }
+    }
+    assert_eq!(table.count(), 1024 - 1024 / 6);
+}
+
 #[test]
 fn a_table_grows_to_a_limit_that_is_raised_later() {
     let bench = Bench::new();
