@@ -131,15 +131,22 @@ crate::slots! {
         IgnoreRoutesWithLinkdown = 0, "ignore_routes_with_linkdown";
         KeepAddrOnDown = 0, "keep_addr_on_down";
         MaxAddresses = 16, "max_addresses";
+        /// In seconds.
+        MaxDesyncFactor = 600, "max_desync_factor";
         Mldv1UnsolicitedReportInterval = 10_000, "mldv1_unsolicited_report_interval";
         Mldv2UnsolicitedReportInterval = 1_000, "mldv2_unsolicited_report_interval";
         ProxyNdp = 0, "proxy_ndp";
         /// The metric of default routes from router advertisements.
         RaDefrtrMetric = 1024, "ra_defrtr_metric";
+        RegenMaxRetry = 3, "regen_max_retry";
         RouterSolicitationDelay = 1, "router_solicitation_delay";
         RouterSolicitationInterval = 4, "router_solicitation_interval";
         RouterSolicitationMaxInterval = 3_600, "router_solicitation_max_interval";
         RouterSolicitations = -1, "router_solicitations";
+        /// In seconds.
+        TempPreferedLft = 86_400, "temp_prefered_lft";
+        /// In seconds.
+        TempValidLft = 604_800, "temp_valid_lft";
         UseTempaddr = 0, "use_tempaddr";
     }
 }

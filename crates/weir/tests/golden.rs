@@ -126,6 +126,7 @@ scripts! {
     ports = "ports",
     ra = "ra",
     ra_conf = "ra-conf",
+    ra_temp = "ra-temp",
     redirect = "redirect",
     redirect6 = "redirect6",
     refused = "refused",

@@ -12,7 +12,9 @@
 //! Not implemented: the random delay before the first solicitation (it is 0), optimistic addresses.
 
 pub mod auto;
+mod dad;
 mod stable;
+mod temporary;
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -29,8 +31,7 @@ use super::facts::Facts;
 use super::group::{ALL_NODES, ALL_ROUTERS, ROUTERS};
 use super::select::reach;
 use crate::addresses::{Changes, FOREVER, Listed, is_over, rest};
-use crate::clock::{Holds, MILLISECOND, SECOND, TimerId};
-use crate::cpu::Cx;
+use crate::clock::{SECOND, TimerId};
 use crate::device::Device;
 use crate::fib::address::{local6, multicast6, prefix6};
 use crate::fib::host::WithRoutes;
@@ -41,8 +42,10 @@ use crate::kind::InterfaceId;
 use crate::layers::Site;
 use crate::neigh::WithNeighbours;
 use crate::settings::HasIp;
+use crate::settings::Ipv6Conf;
 use crate::settings::WithSettings;
-use crate::settings::{Ipv6Conf, Neigh};
+use dad::arm_dad;
+use temporary::Privacy;
 
 /// An IPv6 address of a device (`struct inet6_ifaddr`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -228,6 +231,8 @@ struct State {
     anycast: BTreeSet<Ipv6Addr>,
     /// The addresses whose solicited-node group the device has joined.
     joined: SmallMap<Ipv6Addr, ()>,
+    /// The temporary addresses. `None` on a device that never had any.
+    privacy: Option<Box<Privacy>>,
 }
 
 /// The addresses of a device.
@@ -623,44 +628,6 @@ impl Work<'_, '_> {
     }
 }
 
-/// Arms the timer for the next step of a detection.
-fn arm_dad(site: &Site<'_>, address: Ipv6Addr, time: u64) -> TimerId {
-    let device = Arc::downgrade(site.device);
-    let fire = Box::new(move |cx: &mut Cx<'_>| {
-        if let Some(device) = device.upgrade() {
-            step_dad(cx, &device, address);
-        }
-    });
-    site.stack.arm(time, Holds::Nothing, fire)
-}
-
-/// Sends the next solicitation, or completes the detection (`addrconf_dad_work`).
-fn step_dad(cx: &mut Cx<'_>, device: &Arc<Device>, address: Ipv6Addr) {
-    let ns = device.namespace(cx.guard).clone();
-    let site = Site::new(cx.stack, cx.guard, &ns, device);
-    let mut probe = false;
-    let changed = device.ipv6().addresses.change(&site, |work| {
-        let Some(dad) = work.state.dad.get_mut(&address) else {
-            return Ok(());
-        };
-        if dad.probes <= 0 {
-            work.finish_dad(address);
-            return Ok(());
-        }
-        dad.probes -= 1;
-        let retrans = device.conf().neigh6.get(Neigh::RetransTime).max(10) as u64 * MILLISECOND;
-        dad.timer = arm_dad(&site, address, site.stack.clock.now() + retrans);
-        probe = true;
-        Ok(())
-    });
-    if let Ok(((), news)) = changed {
-        site.tell(news);
-    }
-    if probe {
-        super::nd::probe_address(cx, device, address);
-    }
-}
-
 impl Addresses {
     /// Creates an empty list.
     pub fn new(domain: &Domain) -> Self {
@@ -710,6 +677,7 @@ impl Addresses {
         };
         let answer = change(&mut work)?;
         work.sync_anycast();
+        work.settle_temporary();
         let Work {
             list,
             news,
@@ -799,6 +767,9 @@ impl Addresses {
                 work.news.push(News::Came(present));
             }
             work.start_dad(name);
+            if address.has(ifa::f::MANAGETEMPADDR) {
+                work.manage_temporary(name, (address.valid, address.preferred), true);
+            }
             Ok(())
         });
         changed.map(|(_, news)| news)
@@ -859,6 +830,12 @@ impl Addresses {
             if let (true, Some(peer)) = (new_peer, changed.peer) {
                 work.add_route(&prefix6(peer, 128, site.device, changed.metric, None));
             }
+            let managed = old.has(ifa::f::MANAGETEMPADDR);
+            if changed.has(ifa::f::MANAGETEMPADDR) {
+                work.manage_temporary(name, (changed.valid, changed.preferred), !managed);
+            } else if managed {
+                work.delete_temporary(name);
+            }
             Ok(())
         });
         changed.map(|(_, news)| news)
@@ -882,6 +859,7 @@ impl Addresses {
             if !present {
                 return Err(Error::new(errno::EADDRNOTAVAIL));
             }
+            work.delete_temporary(address);
             work.remove(address);
             Ok(())
         });
@@ -903,6 +881,7 @@ impl Addresses {
                 let changed = work.edit(address, |a| a.flags |= ifa::f::DADFAILED);
                 work.news.extend(changed.map(News::Came));
             } else {
+                work.replace_temporary(address);
                 work.remove(address);
             }
         });

@@ -25,7 +25,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use weir_netlink::ifla::iff;
+use weir_netlink::ifla::{arphrd, iff};
 use weir_packet::Packet;
 use weir_packet::header::ETH_P_IPV6;
 use weir_packet::header::icmp::{ICMPV6_ADDR_UNREACH, ICMPV6_DEST_UNREACH};
@@ -230,6 +230,9 @@ impl Net {
     }
 }
 
+/// The types of devices without temporary addresses (`ipv6_add_dev`).
+const NEVER_TEMPORARY: [u16; 4] = [arphrd::TUNNEL, arphrd::TUNNEL6, arphrd::SIT, arphrd::NONE];
+
 /// Initializes a device that entered a namespace with the namespace's `default` settings
 /// (`ipv6_add_dev`).
 pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
@@ -248,7 +251,8 @@ pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device:
         // Such devices do no duplicate address detection (`ipv6_add_dev`).
         device.conf().ipv6.set(Ipv6Conf::AcceptDad, -1);
     }
-    if device.flags() & iff::LOOPBACK != 0 {
+    let hardware = device.link.hardware_type();
+    if device.flags() & iff::LOOPBACK != 0 || NEVER_TEMPORARY.contains(&hardware) {
         device.conf().ipv6.set(Ipv6Conf::UseTempaddr, -1);
     }
     device.conf().neigh6.copy(&ns.conf().default.neigh6);

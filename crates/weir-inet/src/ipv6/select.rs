@@ -3,8 +3,8 @@
 //! `ipv6_dev_get_saddr`), `ipv6_get_lladdr`, `ipv6_chk_mcast_addr`.
 //!
 //! The rules in order: the destination itself, scope, not deprecated, outgoing device, label
-//! ([`super::label`]), longest common prefix. Among equals, the first address of the first device
-//! is used. Not implemented: temporary, optimistic and home addresses, `use_oif_addrs_only`.
+//! ([`super::label`]), not temporary, or temporary if the device's `use_tempaddr` is 2, longest common prefix.
+//! Among equals, the first address of the first device is used. Not implemented: optimistic and home addresses, `use_oif_addrs_only`.
 
 use std::net::Ipv6Addr;
 
@@ -42,9 +42,15 @@ pub(super) fn reach(address: Ipv6Addr) -> i32 {
 }
 
 /// The rating of an address, with the first rule first.
-type Score = (bool, i32, bool, bool, bool, u32);
+type Score = (bool, i32, bool, bool, bool, bool, u32);
 
-fn score(candidate: &Address, dst: Ipv6Addr, on_device: bool, same_label: bool) -> Score {
+fn score(
+    candidate: &Address,
+    dst: Ipv6Addr,
+    on_device: bool,
+    same_label: bool,
+    prefers_temporary: bool,
+) -> Score {
     let ours = candidate.address;
     let (have, want) = (reach(ours), reach(dst));
     let common = (u128::from(ours) ^ u128::from(dst)).leading_zeros();
@@ -54,6 +60,7 @@ fn score(candidate: &Address, dst: Ipv6Addr, on_device: bool, same_label: bool) 
         !candidate.has(ifa::f::DEPRECATED),
         on_device,
         same_label,
+        candidate.has(ifa::f::TEMPORARY) == prefers_temporary,
         common.min(u32::from(candidate.prefix_len)),
     )
 }
@@ -69,12 +76,13 @@ pub fn select_address(
     let wanted = labels.label(dst, device.map_or(0, Device::ifindex));
     let mut best: Option<(Score, Ipv6Addr)> = None;
     let mut look = |other: &Device, on_device: bool| {
+        let temporary = other.conf().ipv6.get(Ipv6Conf::UseTempaddr) >= 2;
         for candidate in other.ipv6().addresses.list(guard) {
             if candidate.is_tentative() {
                 continue;
             }
             let label = labels.label(candidate.address, other.ifindex());
-            let score = score(candidate, dst, on_device, label == wanted);
+            let score = score(candidate, dst, on_device, label == wanted, temporary);
             if best.is_none_or(|(best, _)| score > best) {
                 best = Some((score, candidate.address));
             }
@@ -170,7 +178,7 @@ mod tests {
         let scored = candidates.iter().map(|(text, len, on)| {
             let candidate = address(text, *len);
             let same = label(candidate.address) == label(dst);
-            (score(&candidate, dst, *on, same), *text)
+            (score(&candidate, dst, *on, same, false), *text)
         });
         let mut best: Option<(Score, &str)> = None;
         for found in scored {

@@ -7,8 +7,9 @@
 //! address. A further advertisement renews the lifetimes; it does not shorten a valid lifetime to less
 //! than two hours.
 //!
-//! Not implemented: another address after a duplicate one in the modes 2 and 3, temporary addresses
-//! (`use_tempaddr`).
+//! An address manages temporary ones ([`super::temporary`]).
+//!
+//! Not implemented: another address after a duplicate one in the modes 2 and 3.
 
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -123,16 +124,18 @@ impl Addresses {
                 let passed = (now.saturating_sub(present.updated) / SECOND) as u32;
                 let stored = present.valid.saturating_sub(passed);
                 if stored == 0 {
-                    return;
+                    return work.manage_temporary(address, (prefix.valid, prefix.preferred), false);
                 }
+                let valid = prefix.valid.max(stored.min(MIN_VALID));
                 let changed = work.edit(address, |a| {
-                    a.valid = prefix.valid.max(stored.min(MIN_VALID));
+                    a.valid = valid;
                     a.preferred = prefix.preferred;
                     a.updated = now;
                     a.flags &= !ifa::f::DEPRECATED;
                 });
                 let told = changed.filter(|a| !a.is_tentative());
                 work.news.extend(told.map(News::Came));
+                work.manage_temporary(address, (valid, prefix.preferred), false);
                 return;
             }
             if prefix.valid == 0 {
@@ -147,6 +150,7 @@ impl Addresses {
             fits = (most == 0 || count < most) && work.insert(new).is_ok();
             if fits {
                 work.start_dad(address);
+                work.manage_temporary(address, (prefix.valid, prefix.preferred), true);
             }
         });
         fits

@@ -31,7 +31,7 @@ pub(super) fn derive(secret: Ipv6Addr, prefix: Ipv6Addr) -> Option<Ipv6Addr> {
 }
 
 /// Returns whether an identifier is reserved (`ipv6_reserved_interfaceid`).
-fn is_reserved(id: u64) -> bool {
+pub(super) fn is_reserved(id: u64) -> bool {
     id == 0
         || id >> 32 == 0x0200_5eff
         || (0xfdff_ffff_ffff_ff80..=0xfdff_ffff_ffff_ffff).contains(&id)
