@@ -20,7 +20,7 @@
 //! | 8 | listeners of nexthop objects | protocols above IP | |
 //! | 9 | listeners of labels | tunnels by their ends | |
 //! | 10 | devices that watch netlink | what is passed to sockets | |
-//! | 11 | | sockets | |
+//! | 11 | settings that were written | sockets | |
 //! | 12 | | MPLS | |
 //! | 13 | | Geneve | |
 #![allow(unsafe_code)] // the value behind a key has the key's type

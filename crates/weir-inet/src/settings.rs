@@ -7,6 +7,7 @@
 //! keeps the values that nothing here obeys.
 
 mod inherit;
+pub(crate) mod written;
 
 use weir_netlink::ifla::iff;
 
@@ -240,6 +241,7 @@ static NAMESPACE: Key<NamespaceConf, 0> = Key::new();
 
 /// The settings' places in the stack.
 pub static MODULE: Module = Module {
+    stack: Some(|parts| parts.fill(&written::WRITTEN, written::Written::default())),
     namespace: Some(|parts, new| parts.fill(&NAMESPACE, inherit::begin(new))),
     device: Some(|parts, _, ns| parts.fill(&DEVICE, ns.conf().default.clone())),
     ..Module::NONE

@@ -123,6 +123,7 @@ classes! {
         BondTimer = "the timer of a bond's monitor",
         Lacp = "the aggregators of a bond",
     }
+    76 false { WrittenSettings = "the settings of devices that were written", }
     78 false { SocketTaps = "the devices that packet sockets watch", }
     80 false { Subscribers = "the sockets of a namespace", }
     81 false { Heard = "the groups that a namespace's sockets hear", }

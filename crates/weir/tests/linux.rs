@@ -137,6 +137,12 @@ fn erspan() {
     }
 }
 
+/// `net.ipv4.conf.default`, written after devices were made.
+#[test]
+fn defaults_of_settings() {
+    same_as_linux("default-conf");
+}
+
 /// The netlink messages of a namespace, as packet sockets and tcpdump see them.
 #[test]
 fn nlmon() {

@@ -265,6 +265,9 @@ impl Work<'_> {
         self.remove_routes(address, None, gone);
         let site = self.site;
         if self.list.is_empty() {
+            if !gone && !site.device.is_leaving() {
+                crate::settings::written::had_address(site.stack, site.device);
+            }
             crate::fib::host::lost4(site.ns, site.device, Loss::Down, true);
             let key = site.device.key;
             site.ns

@@ -59,7 +59,7 @@ use crate::listen::{ConfEvent, conf4};
 use crate::namespace::Namespace;
 use crate::neigh::{self, Protocol, WithNeighbours};
 use crate::parts::Key;
-use crate::settings::{Conf, HasIp, IPV4_MIN_MTU, Ipv4Conf, Target, WithSettings};
+use crate::settings::{Conf, HasIp, IPV4_MIN_MTU, Ipv4Conf, Target, WithSettings, written};
 use crate::sockets::{interest, sockets};
 use crate::stack::Stack;
 
@@ -276,6 +276,7 @@ fn ended(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>
     let site = Site::new(stack, guard, ns, device);
     device.ipv4().groups.end(&site);
     device.ipv4().addresses.clear(&site);
+    written::forget(stack, ns, device);
     crate::fib::host::lost4(ns, device, Loss::Gone, true);
     ns.neighbours()
         .device_went(stack, guard, device.key, false, false);
@@ -327,7 +328,7 @@ pub fn carrier_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device
 }
 
 /// Writes a setting of `all`, `default` or one device, with its side effects
-/// (`devinet_sysctl_forward`, `inet_forward_change`).
+/// (`devinet_sysctl_forward`, `inet_forward_change`, `devinet_copy_dflt_conf`).
 pub fn set_conf(stack: &Stack, ns: &Namespace, target: Target, slot: Ipv4Conf, value: i32) {
     let set = |conf: &Conf<Ipv4Conf>, target: &Target| {
         if conf.get(slot) != value {
@@ -336,8 +337,21 @@ pub fn set_conf(stack: &Stack, ns: &Namespace, target: Target, slot: Ipv4Conf, v
         }
     };
     match &target {
-        Target::Device(device) => set(&device.conf().ipv4, &target),
-        Target::Default => set(&ns.conf().default.ipv4, &target),
+        Target::Device(device) => {
+            written::written(stack, device, slot);
+            set(&device.conf().ipv4, &target);
+        }
+        Target::Default => {
+            set(&ns.conf().default.ipv4, &target);
+            let guard = stack.domain.pin();
+            let mut unused = ns.all_devices();
+            unused.retain(|device| {
+                device.has_ipv4() && device.ipv4().addresses.list(&guard).is_empty()
+            });
+            for device in written::default_written(stack, ns, slot, unused) {
+                device.conf().ipv4.set(slot, value);
+            }
+        }
         Target::All => {
             set(&ns.conf().all.ipv4, &target);
             if matches!(slot, Ipv4Conf::Forwarding) {
