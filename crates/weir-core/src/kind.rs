@@ -355,6 +355,12 @@ pub trait Link: Send + Sync {
         None
     }
 
+    /// Returns the extended statistics of the device or of a port of it: `LINK_XSTATS_TYPE_*` and the attributes in it
+    /// (`rtnl_link_ops.fill_linkxstats`). Those of bridges are [`Bridging::extended_statistics`].
+    fn extended_statistics(&self, _of: &Device) -> Option<(u16, Vec<u8>)> {
+        None
+    }
+
     /// Called before the device is unregistered, while it is as it was (`rtnl_link_ops.dellink`).
     fn leaves(&self, _stack: &Stack, _guard: &Guard, _device: &Arc<Device>) {}
 

@@ -315,6 +315,12 @@ impl Link for Handle {
         Some(&self.0)
     }
 
+    fn extended_statistics(&self, of: &Device) -> Option<(u16, Vec<u8>)> {
+        /// `LINK_XSTATS_TYPE_BOND`
+        const TYPE: u16 = 2;
+        Some((TYPE, self.0.lacp_counts(of)))
+    }
+
     fn features(&self) -> Offer {
         let offered = VLAN_FEATURES
             | bit::HW_VLAN_CTAG_RX

@@ -137,6 +137,12 @@ fn erspan() {
     }
 }
 
+/// The counters of LACP.
+#[test]
+fn lacp_counters() {
+    same_as_linux("bond-xstats");
+}
+
 /// `net.ipv4.conf.default`, written after devices were made.
 #[test]
 fn defaults_of_settings() {

@@ -6,19 +6,21 @@
 //! | here | ports, aggregators and the choice of one, the machines of selection and multiplexing |
 //! | `port` | the other machines of a port |
 //! | [`pdu`] | what LACPDUs and markers say |
+//! | [`count`] | counters of frames |
 //! | [`run`] | the timer, received frames, what the machines decide is done |
 //!
 //! The machines run every 100 ms while the bond is up. Each port has an aggregator of its own, which other ports may
 //! join; one aggregator is active. What the machines decide is collected as [`Action`]s and done when the lock is
-//! free. Left out: the last LACPDU of a port that is released, which goes down at once, and the counters of
-//! `BOND_XSTATS_3AD`.
+//! free. Left out: the last LACPDU of a port that is released, which goes down at once.
 
+pub mod count;
 pub mod pdu;
 mod port;
 pub mod run;
 
 use weir_netlink::ifla::bond as attr;
 
+use self::count::{Count, Counts};
 use self::pdu::bits::{ACTIVITY, AGGREGATION, COLLECTING, DISTRIBUTING, SYNC, TIMEOUT};
 use self::pdu::{End, NOBODY, Pdu};
 use super::config::Params;
@@ -168,6 +170,7 @@ pub struct Port {
     mux: Mux,
     mux_timer: u32,
     transmit_timer: u32,
+    counts: Counts,
 }
 
 /// An aggregator (`struct aggregator`), which belongs to one port.
@@ -248,6 +251,8 @@ pub struct Lacp {
     choice: u32,
     select: u32,
     actions: Vec<Action>,
+    /// Those of all ports together.
+    counts: Counts,
 }
 
 /// Returns the part of the key that stands for a speed (`__get_link_speed`).
@@ -300,6 +305,7 @@ impl Lacp {
             mux: Mux::New,
             mux_timer: 0,
             transmit_timer: PACE,
+            counts: Counts::default(),
         };
         port.set(ACTIVITY, setup.active);
         port.set(TIMEOUT, setup.fast);
@@ -430,8 +436,25 @@ impl Lacp {
 
     /// Takes a received LACPDU.
     pub fn received(&mut self, key: DeviceKey, pdu: &Pdu) {
+        self.count(key, Count::LacpduRx);
         if let Some(port) = self.ports.iter_mut().find(|port| port.key == key) {
             port.receive(Some(pdu));
+        }
+    }
+
+    /// Counts a frame of a port.
+    pub fn count(&mut self, key: DeviceKey, what: Count) {
+        if let Some(port) = self.ports.iter_mut().find(|port| port.key == key) {
+            port.counts.add(what);
+            self.counts.add(what);
+        }
+    }
+
+    /// Returns the counters of a port, or those of the bond.
+    pub fn counts(&self, port: Option<DeviceKey>) -> Counts {
+        match port {
+            Some(key) => self.port(key).map(|port| port.counts).unwrap_or_default(),
+            None => self.counts,
         }
     }
 
@@ -455,6 +478,8 @@ impl Lacp {
             self.mux(at);
             let port = &mut self.ports[at];
             if let Some(frame) = port.transmit() {
+                port.counts.add(Count::LacpduTx);
+                self.counts.add(Count::LacpduTx);
                 self.actions.push(Action::Send(port.key, frame));
             }
             port.churn();

@@ -874,6 +874,12 @@ pub mod vlandb {
     }
 }
 
+/// Nested in `LINK_XSTATS_TYPE_BOND` (`BOND_XSTATS_*`), and the padding within (`BOND_3AD_STAT_PAD`).
+pub mod bond_xstats {
+    pub const AD: u16 = 1;
+    pub const PAD: u16 = 9;
+}
+
 /// Nested in `LINK_XSTATS_TYPE_BRIDGE` (`BRIDGE_XSTATS_*`).
 pub mod bridge_xstats {
     pub const VLAN: u16 = 1;

@@ -2,8 +2,8 @@
 //! Statistics of links: RTM_GETSTATS for one device and for all (`rtnl_stats_get`, `rtnl_stats_dump`), as `ip stats` and
 //! `bridge -s vlan` ask for them.
 //!
-//! A bridge and its ports have extended statistics. No device has statistics of hardware: `l3_stats` are off and unused.
-//! Not implemented: the extended statistics of bonds and those of MPLS, which are left out.
+//! Bridges, bonds and their ports have extended statistics. No device has statistics of hardware: `l3_stats` are off and
+//! unused. Not implemented: the statistics of MPLS, which are left out.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ fn text(message: &'static str) -> Error {
     Error::msg(errno::EINVAL, message)
 }
 
-/// The extended statistics in a message: attributes with the contents of their bridge's parts.
-type Parts = Vec<(u16, Vec<u8>)>;
+/// The extended statistics in a message: the attribute, the kind (`LINK_XSTATS_TYPE_*`), and what is in it.
+type Parts = Vec<(u16, u16, Vec<u8>)>;
 
 /// What a request asks for (`struct rtnl_stats_dump_filters`).
 #[derive(Clone, Copy)]
@@ -80,12 +80,22 @@ fn asked(ctl: &Ctl<'_>, unset: &'static str, dumps: bool) -> Result<(u32, Asked)
 
 /// Returns the extended statistics of a device, in as many messages as they need.
 fn parts(guard: &Guard, device: &Arc<Device>, mask: u32) -> Vec<Parts> {
-    let own = device.link.bridging();
     let above = device.master(guard);
-    let above = above.and_then(|above| above.link.bridging());
+    let sources = [
+        (stats::LINK_XSTATS, Some(device)),
+        (stats::LINK_XSTATS_SLAVE, above),
+    ];
     let mut messages = vec![Parts::new()];
-    for (ty, bridging) in [(stats::LINK_XSTATS, own), (stats::LINK_XSTATS_SLAVE, above)] {
-        let Some(bridging) = bridging.filter(|_| mask & bit(ty) != 0) else {
+    for (ty, source) in sources {
+        let Some(source) = source.filter(|_| mask & bit(ty) != 0) else {
+            continue;
+        };
+        if let (Some((kind, part)), Some(message)) =
+            (source.link.extended_statistics(device), messages.last_mut())
+        {
+            message.push((ty, kind, part));
+        }
+        let Some(bridging) = source.link.bridging() else {
             continue;
         };
         let all = bridging.extended_statistics(guard, device);
@@ -94,7 +104,7 @@ fn parts(guard: &Guard, device: &Arc<Device>, mask: u32) -> Vec<Parts> {
                 messages.push(Parts::new());
             }
             if let Some(message) = messages.last_mut() {
-                message.push((ty, part));
+                message.push((ty, TYPE_BRIDGE, part));
             }
         }
     }
@@ -113,9 +123,9 @@ fn fill(out: &mut Writer, device: &Device, asked: &Asked, parts: &Parts, ends: b
         let statistics = super::link::statistics(device);
         out.put_fixed_pad(stats::LINK_64, &statistics, ifla::stats::UNSPEC);
     }
-    for (ty, part) in parts {
+    for (ty, kind, part) in parts {
         let nest = out.nest_noflag(*ty);
-        let inner = out.nest_noflag(TYPE_BRIDGE);
+        let inner = out.nest_noflag(*kind);
         out.raw(part);
         out.end(inner);
         out.end(nest);
@@ -147,10 +157,11 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let device = ctl.ns.device(index, ctl.guard).cloned();
     let device = device.ok_or_else(|| Error::new(errno::ENODEV))?;
     let mut whole = Parts::new();
-    for (ty, part) in parts(ctl.guard, &device, asked.mask).into_iter().flatten() {
+    let parts = parts(ctl.guard, &device, asked.mask);
+    for (ty, kind, part) in parts.into_iter().flatten() {
         match whole.last_mut() {
-            Some((last, all)) if *last == ty => all.extend(part),
-            _ => whole.push((ty, part)),
+            Some((last, _, all)) if *last == ty => all.extend(part),
+            _ => whole.push((ty, kind, part)),
         }
     }
     ctl.reply(rtm::NEWSTATS, 0, |out| {

@@ -127,8 +127,16 @@ pub struct Pdu {
 pub enum Heard {
     /// An LACPDU.
     Pdu(Pdu),
-    /// A marker, with the frame that answers it. The answer to a marker has none.
-    Marker(Option<Vec<u8>>),
+    /// A marker, with the frame that answers it.
+    Marker(Vec<u8>),
+    /// The answer to a marker.
+    Answer,
+    /// A frame of markers of another type.
+    UnknownMarker,
+    /// A frame of another type, which the stack receives like any other.
+    Unknown,
+    /// A frame that is too short, which the stack receives like any other.
+    Short,
 }
 
 impl Heard {
@@ -136,10 +144,12 @@ impl Heard {
     /// (`bond_3ad_lacpdu_recv`, `bond_3ad_rx_indication`).
     pub fn read(frame: &[u8], own: Mac) -> Option<Self> {
         let eth = Ethernet::new(frame)?;
-        let body = frame.get(Ethernet::LEN..)?.get(..PDU_LEN)?;
         if eth.dst() != LACP_GROUP {
             return None;
         }
+        let Some(body) = frame.get(Ethernet::LEN..)?.get(..PDU_LEN) else {
+            return Some(Self::Short);
+        };
         match *body {
             [LACPDU, ..] => Some(Self::Pdu(Pdu {
                 actor: End::read(body.get(2..)?)?,
@@ -151,10 +161,11 @@ impl Heard {
                 if let Some(ty) = answer.get_mut(Ethernet::LEN + 2) {
                     *ty = MARKER_RESPONSE;
                 }
-                Some(Self::Marker(Some(answer)))
+                Some(Self::Marker(answer))
             }
-            [MARKER, ..] => Some(Self::Marker(None)),
-            _ => None,
+            [MARKER, _, MARKER_RESPONSE, ..] => Some(Self::Answer),
+            [MARKER, ..] => Some(Self::UnknownMarker),
+            _ => Some(Self::Unknown),
         }
     }
 }

@@ -4,10 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_netlink::Writer;
 use weir_netlink::ifla::bond as attr;
 use weir_packet::header::Ethernet;
 use weir_packet::{Batch, DropReason, Flags, Packet, PacketType};
 
+use super::count::Count;
 use super::pdu::{Heard, SLOW_PROTOCOLS};
 use super::{Action, INTERVAL_MS, Lacp, Look, Setup};
 use crate::clock::{Holds, MILLISECOND};
@@ -66,6 +68,18 @@ impl Bond {
     /// Reads the state of LACP.
     pub fn read_lacp<T>(&self, read: impl FnOnce(&Lacp) -> T) -> T {
         read(&self.lacp.lock())
+    }
+
+    /// Returns the attributes of `LINK_XSTATS_TYPE_BOND` of a port, or those of the bond itself
+    /// (`bond_fill_linkxstats`).
+    pub fn lacp_counts(&self, of: &Device) -> Vec<u8> {
+        let port = self.device().is_none_or(|device| device.key != of.key);
+        let mut out = Writer::new();
+        if self.uses_lacp() {
+            let counts = self.read_lacp(|lacp| lacp.counts(port.then_some(of.key)));
+            counts.fill(&mut out);
+        }
+        out.into_vec()
     }
 
     /// Does what LACP decided.
@@ -169,14 +183,26 @@ impl Bond {
                 true => Heard::read(packet.data(), slave.permanent),
                 false => None,
             };
+            let key = slave.device.key;
+            let count = match &heard {
+                Some(Heard::Marker(_)) => Some(Count::MarkerRx),
+                Some(Heard::Answer) => Some(Count::MarkerRespRx),
+                Some(Heard::UnknownMarker) => Some(Count::MarkerUnknownRx),
+                Some(Heard::Unknown) => Some(Count::LacpduUnknownRx),
+                Some(Heard::Short) => Some(Count::LacpduIllegalRx),
+                Some(Heard::Pdu(_)) | None => None,
+            };
+            if let Some(count) = count {
+                self.lacp.lock().count(key, count);
+            }
             match heard {
-                Some(Heard::Pdu(pdu)) => self.lacp.lock().received(slave.device.key, &pdu),
+                Some(Heard::Pdu(pdu)) => self.lacp.lock().received(key, &pdu),
                 Some(Heard::Marker(answer)) => {
-                    if let Some(answer) = answer {
-                        send(cx.stack, &slave.device, answer);
-                    }
+                    self.lacp.lock().count(key, Count::MarkerRespTx);
+                    send(cx.stack, &slave.device, answer);
                 }
-                None => {
+                Some(Heard::Answer | Heard::UnknownMarker) => {}
+                Some(Heard::Unknown | Heard::Short) | None => {
                     // There is room: the part is no larger than the batch it is taken from.
                     drop(rest.push(packet));
                     continue;
