@@ -14,7 +14,7 @@
 
 use std::net::Ipv6Addr;
 
-use weir_netlink::ifa;
+use weir_netlink::{errno, ifa};
 
 use super::stable::is_reserved;
 use super::{Address, News, Work};
@@ -80,7 +80,7 @@ fn conf(site: &Site<'_>, which: Ipv6Conf) -> i64 {
 fn advance(site: &Site<'_>) -> i64 {
     let retrans = site.device.conf().neigh6.get(Neigh::RetransTime).max(10);
     let solicitations = conf(site, Ipv6Conf::RegenMaxRetry) * conf(site, Ipv6Conf::DadTransmits);
-    solicitations * i64::from(retrans) / 1000
+    solicitations.saturating_mul(retrans.into()) / 1000
 }
 
 /// Returns the whole seconds since a time in ns.
@@ -180,7 +180,8 @@ impl Work<'_, '_> {
             }
             let advance = advance(&site);
             let preferred = conf(&site, Ipv6Conf::TempPreferedLft);
-            let most = conf(&site, Ipv6Conf::MaxDesyncFactor).min(preferred - advance);
+            let most = preferred.saturating_sub(advance);
+            let most = most.min(conf(&site, Ipv6Conf::MaxDesyncFactor));
             let mut desync = self.privacy().desync;
             if desync.is_none_or(|desync| i64::from(desync) > most) {
                 let drawn = match u32::try_from(most) {
@@ -194,7 +195,8 @@ impl Work<'_, '_> {
             let valid = conf(&site, Ipv6Conf::TempValidLft) + old;
             let preferred = preferred + old - i64::from(desync.unwrap_or(0));
             let preferred = from.preferred.min(lifetime(preferred));
-            if i64::from(preferred) <= advance + age(from.updated, now + FUZZ) {
+            let passed = age(from.updated, now + FUZZ);
+            if i64::from(preferred) <= advance.saturating_add(passed) {
                 return;
             }
             let network = u128::from(from.address) >> 64 << 64;
@@ -203,8 +205,10 @@ impl Work<'_, '_> {
             new.flags = ifa::f::TEMPORARY;
             (new.valid, new.preferred) = (from.valid.min(lifetime(valid)), preferred);
             new.updated = from.updated;
-            if self.insert(new).is_err() {
-                continue;
+            match self.insert(new) {
+                Ok(()) => {}
+                Err(error) if error.errno == errno::EEXIST => continue,
+                Err(_) => return,
             }
             let temporary = Temporary {
                 address,
@@ -240,7 +244,8 @@ impl Work<'_, '_> {
         let address = self.present(one.address)?;
         let waits = !one.succeeded && !address.is_tentative() && address.preferred != FOREVER;
         self.present(one.public).filter(|_| waits)?;
-        let rest = lifetime(i64::from(address.preferred) - advance(&self.site));
+        let rest = i64::from(address.preferred).saturating_sub(advance(&self.site));
+        let rest = lifetime(rest);
         Some(address.updated + u64::from(rest) * SECOND)
     }
 
