@@ -137,6 +137,12 @@ fn erspan() {
     }
 }
 
+/// `rx_dropped` of frames that nothing takes.
+#[test]
+fn dropped_frames() {
+    same_as_linux("rx-dropped");
+}
+
 /// The counters of LACP.
 #[test]
 fn lacp_counters() {

@@ -237,7 +237,7 @@ pub fn unhandled(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
             at = found.unwrap_or(PROTOCOLS);
         }
         let Some(to) = parts.get_mut(at) else {
-            cx.drop(device, Place::Receive, DropReason::UNHANDLED_PROTO, packet);
+            unknown(cx, device, packet);
             continue;
         };
         // There is room: the part is no larger than the batch it is taken from.
@@ -248,6 +248,17 @@ pub fn unhandled(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
             (ty.receive)(cx, device, part.take());
         }
     }
+}
+
+/// Ends a frame of a protocol that nothing receives. A packet socket may have taken it; otherwise the device counts it
+/// (the end of `__netif_receive_skb_core`).
+fn unknown(cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) {
+    let ns = device.namespace(cx.guard);
+    if weir_socket::packet_socket_takes(ns, device.ifindex(), packet.protocol) {
+        return cx.consume(packet);
+    }
+    device.stats(cx.state.id).rx_dropped.fetch_add(1, Relaxed);
+    cx.drop(device, Place::Receive, DropReason::UNHANDLED_PROTO, packet);
 }
 
 /// Passes the frames of VLANs that have a device to it, and returns the others, tags untouched.
