@@ -13,8 +13,9 @@
 //!
 //! Requests are served on threads of their own, and packets leave on a CPU. A copy waits for the CPU as a posted job.
 //! When [`WAITING`] bytes wait, further copies are dropped and counted in `rx_dropped`; Linux, which copies on the
-//! caller's CPU, has no such queue. The owner of the stack runs a CPU before it serves the next call if [`waits`]. A datagram longer than a frame ([`weir_packet::packet::JUMBO_DATA`]) is dropped too. The request that
-//! sets the device down is not shown, since its copy has not left by then.
+//! caller's CPU, has no such queue. The owner of the stack runs a CPU before it serves the next call if [`waits`]. A
+//! datagram longer than a frame ([`weir_packet::packet::JUMBO_DATA`]) is dropped too. The request that sets the device
+//! down is not shown, since its copy has not left by then.
 
 use std::any::Any;
 use std::sync::Arc;
