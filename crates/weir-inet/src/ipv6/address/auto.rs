@@ -7,7 +7,7 @@
 //! address. A further advertisement renews the lifetimes; it does not shorten a valid lifetime to less
 //! than two hours.
 //!
-//! An address manages temporary ones ([`super::temporary`]).
+//! An address manages temporary ones (`temporary.rs`).
 //!
 //! Not implemented: another address after a duplicate one in the modes 2 and 3.
 
