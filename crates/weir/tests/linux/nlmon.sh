@@ -52,8 +52,9 @@ c ip link add nlmon0 type nlmon
 c ip link set nlmon0 up
 echo "+ tcpdump"
 file=$(mktemp)
-tcpdump --immediate-mode -U -i nlmon0 -w $file 2>$file.log &
-while ! grep -qs listening $file.log; do sleep 0.1; done
+# Without -Z it gives up the user of root, which an ordinary user's namespace does not have another one for.
+tcpdump -Z root --immediate-mode -U -i nlmon0 -w $file 2>$file.log &
+while kill -0 $! && ! grep -qs listening $file.log; do sleep 0.1; done
 sleep 0.5
 ip link set lo mtu 60000
 sleep 0.5
