@@ -19,7 +19,10 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use weir_netlink::ifla::{self, arphrd, iff};
 use weir_netlink::{Error, LinkStats64, Table, errno, messages, nlm};
@@ -91,7 +94,7 @@ pub fn tap(stack: &Stack, ns: &Namespace, protocol: u16) -> Tap {
 
 /// Returns whether a copy waits for a CPU.
 pub fn waits(stack: &Stack) -> bool {
-    stack.parts.get(&TAPS).waiting.load(Relaxed) > 0
+    stack.parts.get(&TAPS).waiting.load(Acquire) > 0
 }
 
 /// Sends a datagram by the devices of a namespace. Several acknowledgements are sent one by one.
@@ -127,22 +130,28 @@ fn copy(stack: &Stack, taps: &Taps, device: &Arc<Device>, protocol: u16, datagra
     }
     let (device, datagram) = (device.clone(), datagram.to_vec());
     stack.post(Box::new(move |cx| {
+        send(cx, &device, protocol, &datagram);
+        // Last: who finds that no copy waits finds it counted.
         let taps = cx.stack.parts.get(&TAPS);
-        taps.waiting.fetch_sub(datagram.len(), Relaxed);
-        let Some(mut packet) = cx.stack.pool.packet(&datagram) else {
-            return lost(&device);
-        };
-        packet.protocol = protocol;
-        packet.reset_mac();
-        packet.set_network(0);
-        packet.set_pkt_type(PacketType::Outgoing);
-        packet.time = cx.now;
-        packet.dev = device.key.0;
-        let mut batch = Batch::new();
-        // There is room: the batch is new.
-        let _ = batch.push(packet);
-        cx.transmit(&device, batch);
+        taps.waiting.fetch_sub(datagram.len(), Release);
     }));
+}
+
+/// Sends a copy.
+fn send(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u16, datagram: &[u8]) {
+    let Some(mut packet) = cx.stack.pool.packet(datagram) else {
+        return lost(device);
+    };
+    packet.protocol = protocol;
+    packet.reset_mac();
+    packet.set_network(0);
+    packet.set_pkt_type(PacketType::Outgoing);
+    packet.time = cx.now;
+    packet.dev = device.key.0;
+    let mut batch = Batch::new();
+    // There is room: the batch is new.
+    let _ = batch.push(packet);
+    cx.transmit(device, batch);
 }
 
 /// Counts a copy that is not sent.

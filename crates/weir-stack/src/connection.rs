@@ -219,8 +219,15 @@ impl Connection {
 
     /// Serves one datagram of requests (`netlink_rcv_skb`).
     pub fn request(&mut self, datagram: &[u8]) {
+        self.request_shown(datagram, || {});
+    }
+
+    /// As [`request`](Self::request). Calls `shown` after the datagram was shown to the devices that watch netlink, and
+    /// before it is served.
+    pub fn request_shown(&mut self, datagram: &[u8], shown: impl FnOnce()) {
         self.room = Room::Some;
         self.mailbox.show(datagram);
+        shown();
         // Use one read section for all requests and renew it before each: starting a new one costs
         // more than a small request.
         let mut guard = self.reader.pin();

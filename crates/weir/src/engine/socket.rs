@@ -201,7 +201,12 @@ impl Socket {
             None if engine.acknowledge_only.load(Relaxed) && is_filter(datagram) => {
                 connection.acknowledge_all(datagram);
             }
-            None => connection.request(datagram),
+            // What the request counts includes its own copy, as on Linux.
+            None => connection.request_shown(datagram, || {
+                if nlmon::waits(&engine.stack) {
+                    engine.cpu().settle();
+                }
+            }),
             Some((header, command)) => {
                 let answer = weir_intercept::Backend::command_with(engine, &command, Vec::new());
                 let answer = answer.map(|(answer, files)| {
