@@ -21,7 +21,7 @@ use crate::features::Features;
 use crate::kind::Link;
 pub use crate::link_stats::{LinkStats, LinkTotals};
 use crate::measure;
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, NsId};
 use crate::parts::DeviceParts;
 use crate::random::SharedGenerator;
 use crate::stack::Shared;
@@ -80,6 +80,13 @@ pub trait Observer: Send + Sync {
                 note,
             });
         }
+    }
+
+    /// Whether the observer is one for which frames of this EtherType, received in this namespace, are meant: a packet
+    /// socket, not a capture (`struct packet_type`).
+    fn receives(&self, ns: NsId, protocol: u16) -> bool {
+        let _ = (ns, protocol);
+        false
     }
 }
 

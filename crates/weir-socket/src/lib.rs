@@ -50,7 +50,6 @@ use weir_packet::header::icmp::ICMP_REDIRECT;
 use weir_packet::header::ndisc::NDISC_REDIRECT;
 
 pub use listed::listed;
-pub use packet::takes as packet_socket_takes;
 pub use socket::Socket;
 pub use tcp::metrics::{Entry as MetricsEntry, Metrics};
 

@@ -29,7 +29,7 @@ use crate::address::family;
 use crate::control::Messages;
 use crate::cpu::Cx;
 use crate::device::Device;
-use crate::namespace::Namespace;
+use crate::namespace::NsId;
 use crate::options::{Options, int, of_int, word};
 use crate::ports::tables;
 use crate::receive;
@@ -251,16 +251,6 @@ impl Packet {
             Some(_) => socket.fail(cx, errno::ENETDOWN),
         }
         Ok(())
-    }
-
-    fn takes(&self, ifindex: u32, protocol: u16) -> bool {
-        let here = {
-            let place = self.place.lock();
-            let device = place.device.as_ref();
-            place.all || device.is_some_and(|device| device.ifindex() == ifindex)
-        };
-        let own = self.select(|selection| selection.protocol);
-        here && own.is_some_and(|own| own == ETH_P_ALL || own == protocol)
     }
 
     /// Binds the socket to a device and a protocol.
@@ -551,15 +541,6 @@ fn accept(
     Ok(())
 }
 
-/// Returns whether a packet socket of the namespace takes received frames of a device and a protocol.
-pub fn takes(ns: &Namespace, ifindex: u32, protocol: u16) -> bool {
-    let by = |socket: &Arc<Socket>| match &socket.proto {
-        Proto::Packet(packet) => packet.takes(ifindex, protocol),
-        _ => false,
-    };
-    tables(ns).has_packets() && tables(ns).all().iter().any(by)
-}
-
 /// Makes the observer of a new socket, which sees the frames of all devices if it names a protocol.
 pub fn opened(socket: &Arc<Socket>, cx: &mut Cx<'_>) {
     let Proto::Packet(packet) = &socket.proto else {
@@ -680,6 +661,11 @@ impl Tap {
 }
 
 impl Observer for Tap {
+    fn receives(&self, ns: NsId, protocol: u16) -> bool {
+        let own = self.selection.lock().protocol;
+        self.namespace == ns.0 && (own == ETH_P_ALL || own == protocol)
+    }
+
     fn frame(&self, frame: &Frame<'_>) {
         let packet = frame.packet;
         let device = frame.device;

@@ -253,8 +253,10 @@ pub fn unhandled(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
 /// Ends a frame of a protocol that nothing receives. A packet socket may have taken it; otherwise the device counts it
 /// (the end of `__netif_receive_skb_core`).
 fn unknown(cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) {
-    let ns = device.namespace(cx.guard);
-    if weir_socket::packet_socket_takes(ns, device.ifindex(), packet.protocol) {
+    let (ns, protocol) = (device.namespace(cx.guard).id, packet.protocol);
+    let observers = device.observers(cx.guard).iter();
+    let mut observers = observers.chain(cx.stack.observers(cx.guard));
+    if observers.any(|observer| observer.receives(ns, protocol)) {
         return cx.consume(packet);
     }
     device.stats(cx.state.id).rx_dropped.fetch_add(1, Relaxed);
