@@ -15,7 +15,7 @@ mod gateway;
 mod names;
 mod netns;
 
-pub use balance::{Backend, BalanceAdd, BalanceCommand, BalanceDel, BalanceSet, Service};
+pub use balance::{Backend, BalanceAdd, BalanceCommand, BalanceDel, BalanceSet, Balanced, Service};
 pub use gateway::{Gateway, Publish};
 pub use names::{ANY, DeviceFile, DeviceGenerator, DeviceName, DevicePort, DeviceTrace, Time};
 pub use netns::{NetnsAdd, NetnsCommand, NetnsDel, NetnsList};

@@ -61,16 +61,9 @@ pub struct BalanceAdd {
     after_help = "Flows stay where they are, unless their backend leaves. Without backends, packets of the service are dropped."
 )]
 pub struct BalanceSet {
-    /// The control socket; by default, that of the stack in which the command runs, or else of the
-    /// user's own stack.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub socket: Option<PathBuf>,
-    /// The namespace; by default the initial one.
-    #[arg(long, value_name = "NAME")]
-    pub netns: Option<String>,
-    /// The service.
-    #[arg(value_name = "SERVICE")]
-    pub service: Service,
+    /// Which service.
+    #[command(flatten)]
+    pub balanced: Balanced,
     /// All backends from now on.
     #[arg(value_name = "BACKEND")]
     pub backends: Vec<Backend>,
@@ -80,9 +73,17 @@ pub struct BalanceSet {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Removes the filters of the namespace that balance the service, the action and its memory of flows. A clsact that \
-`weir balance add` has made stays. A filter that has other actions, too, is left, and the command fails."
+`weir balance add` has made stays. If a filter has other actions, too, the command fails and removes nothing."
 )]
 pub struct BalanceDel {
+    /// Which service.
+    #[command(flatten)]
+    pub balanced: Balanced,
+}
+
+/// A service that a namespace balances.
+#[derive(Debug, Args)]
+pub struct Balanced {
     /// The control socket; by default, that of the stack in which the command runs, or else of the
     /// user's own stack.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use crate::cli::{Backend, BalanceAdd, BalanceCommand, BalanceDel, BalanceSet};
+use crate::cli::{Backend, BalanceAdd, BalanceCommand, BalanceDel, BalanceSet, Balanced};
 
 /// Executes the command.
 pub fn run(command: &BalanceCommand) -> Result<ExitCode, String> {
@@ -40,18 +40,28 @@ fn add(args: &BalanceAdd) -> Result<ExitCode, String> {
 }
 
 fn set(args: &BalanceSet) -> Result<ExitCode, String> {
+    let Balanced {
+        socket,
+        netns,
+        service,
+    } = &args.balanced;
     let command = json!({
-        "command": "balance", "do": "set", "netns": args.netns,
-        "service": args.service.to_string(), "backends": texts(&args.backends),
+        "command": "balance", "do": "set", "netns": netns,
+        "service": service.to_string(), "backends": texts(&args.backends),
     });
-    super::ask(args.socket.as_deref(), &command)?;
+    super::ask(socket.as_deref(), &command)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn del(args: &BalanceDel) -> Result<ExitCode, String> {
+    let Balanced {
+        socket,
+        netns,
+        service,
+    } = &args.balanced;
     let command = json!({
-        "command": "balance", "do": "del", "netns": args.netns, "service": args.service.to_string(),
+        "command": "balance", "do": "del", "netns": netns, "service": service.to_string(),
     });
-    super::ask(args.socket.as_deref(), &command)?;
+    super::ask(socket.as_deref(), &command)?;
     Ok(ExitCode::SUCCESS)
 }

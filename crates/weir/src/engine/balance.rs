@@ -289,22 +289,25 @@ impl Requests {
     /// Removes an action and the filters that have it alone.
     fn delete(&mut self, ns: &Arc<Namespace>, index: u32) -> Result<(), String> {
         let is_it = |action: &ActionReport| (action.kind, action.index) == (KIND, index);
-        let mut kept = None;
+        let mut doomed = Vec::new();
         for device in ns.all_devices() {
             let (_, filters) = weir_tc::report::device(&device.tc);
-            for filter in filters {
-                if !filter.actions.iter().any(is_it) {
-                    continue;
-                }
+            let its = filters
+                .into_iter()
+                .filter(|filter| filter.actions.iter().any(is_it));
+            for filter in its {
                 let parent = match filter.hook.as_str() {
-                    "ingress" => INGRESS,
-                    "egress" => EGRESS,
-                    _ => 0,
+                    "ingress" if filter.actions.len() == 1 => INGRESS,
+                    "egress" if filter.actions.len() == 1 => EGRESS,
+                    // Before anything is removed.
+                    _ => {
+                        return Err(format!(
+                            "the filter with pref {} of {} does more than balance; remove it first",
+                            filter.prio,
+                            device.name()
+                        ));
+                    }
                 };
-                if parent == 0 || filter.actions.len() > 1 {
-                    kept = Some(format!("pref {} of {}", filter.prio, device.name()));
-                    continue;
-                }
                 let header = TcMsg {
                     ifindex: device.ifindex() as i32,
                     parent,
@@ -312,18 +315,16 @@ impl Requests {
                     info: TcMsg::make_info(filter.prio, filter.protocol),
                     ..TcMsg::default()
                 };
-                // A block that devices share has lost it with the first of them.
-                self.send_unless(rtm::DELTFILTER, 0, errno::ENOENT, |w| {
-                    w.fixed(&header);
-                    w.put_str(tca::KIND, filter.kind);
-                    w.put_u32(tca::CHAIN, filter.chain);
-                })?;
+                doomed.push((header, filter.kind, filter.chain));
             }
         }
-        if let Some(kept) = kept {
-            return Err(format!(
-                "the filter with {kept} does more than balance; remove it first"
-            ));
+        for (header, kind, chain) in doomed {
+            // A block that devices share has lost it with the first of them.
+            self.send_unless(rtm::DELTFILTER, 0, errno::ENOENT, |w| {
+                w.fixed(&header);
+                w.put_str(tca::KIND, kind);
+                w.put_u32(tca::CHAIN, chain);
+            })?;
         }
         // It went with the last filter, unless it had been made without one.
         self.send_unless(rtm::DELACTION, 0, errno::ENOENT, |w| {
