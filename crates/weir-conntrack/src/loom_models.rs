@@ -7,6 +7,7 @@
 use crate::connection::{Change, Create, Handle, Origin};
 use crate::conntrack::Conntrack;
 use crate::index::Insertion;
+use crate::key::{Key, Secret};
 use crate::levels::Levels;
 use crate::settings::{Setting, Settings};
 use crate::status::ips;
@@ -218,11 +219,14 @@ fn one_connection_enters_a_table_that_grows() {
 
 const SECOND: u64 = 1_000_000_000;
 
+/// The seed of the tables' hashes.
+const SEED: u64 = 1;
+
 /// A table with room for `most` connections.
 fn table(most: u32) -> Arc<Conntrack> {
     let settings = std::sync::Arc::new(Settings::default());
     settings.set(Setting::max, most);
-    Arc::new(Conntrack::new(&settings, 1).unwrap())
+    Arc::new(Conntrack::new(&settings, SEED).unwrap())
 }
 
 fn tuple(client: u8) -> Tuple {
@@ -231,14 +235,17 @@ fn tuple(client: u8) -> Tuple {
 
 /// Makes the connection of a client, whose mark is the client's number.
 fn create(table: &Conntrack, client: u8) -> Option<Handle> {
-    let original = tuple(client);
+    create_of(table, tuple(client), client.into())
+}
+
+fn create_of(table: &Conntrack, original: Tuple, mark: u32) -> Option<Handle> {
     let new = Create {
         original,
         reply: original.invert().unwrap(),
         zone: Zone::default(),
         timeout: 100,
         status: 0,
-        mark: client.into(),
+        mark,
         labels: None,
         tcp: None,
         sctp: None,
@@ -268,6 +275,43 @@ fn a_batch_does_not_take_the_next_connection_for_its_predecessor() {
         let [first, second] = found.map(|found| found.map(|(handle, _)| handle));
         assert!(first.is_none_or(|handle| handle == old));
         assert!(second.is_none_or(|handle| handle == new));
+    });
+}
+
+/// A batch looks for the addresses of one connection with the ports of another, while an entry becomes the one after
+/// the other: it does not find that mixture, which there never is.
+#[test]
+fn a_batch_does_not_find_half_of_two_connections() {
+    let first = tuple(1);
+    let hash = |tuple: &Tuple| Key::new(&Secret::new(SEED), tuple, 0).hash;
+    // The number of the first connection is looked at only if the mixture has its tag and its bucket.
+    let alike = |mixture: &Tuple| {
+        let other = hash(mixture) ^ hash(&first);
+        other & 0xfff == 0 && other >> 62 == 0
+    };
+    let mut clients = (0..1u32 << 20).map(|client| {
+        let [_, b, c, d] = client.to_be_bytes();
+        Tuple::v4([11, b, c, d], [10, 0, 0, 99], 1, 2, UDP)
+    });
+    let mixture = clients.find(alike).unwrap();
+    let second = Tuple {
+        src_port: 3,
+        ..mixture
+    };
+    check(2, move || {
+        let table = table(4);
+        let old = create_of(&table, first, 1).unwrap();
+        let other = {
+            let table = table.clone();
+            loom::thread::spawn(move || {
+                assert!(table.delete(old, SECOND, Origin::Packet));
+                create_of(&table, second, 2).unwrap()
+            })
+        };
+        let mut found = [None; 2];
+        table.find_batch(&[first, mixture], 0, SECOND, &mut found);
+        assert_eq!(found[1], None);
+        assert_eq!(other.join().unwrap().index, old.index);
     });
 }
 

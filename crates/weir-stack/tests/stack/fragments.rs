@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The actions `ct` and `balance` and fragments: reassembly in a zone, tracking and translation of the whole packet, and fragments
-//! again where it leaves. And the reasons of what it drops.
+//! The actions `ct` and `balance` and fragments: reassembly in a zone, tracking and translation of the whole packet, and
+//! fragments again where it leaves. And the reasons of what they drop.
 #![allow(clippy::unwrap_used)] // Tests may panic.
 
 use crate::world::{Packet, World, device_mac, host_mac, ip, udp};
@@ -382,15 +382,15 @@ fn malformed_fragments_are_dropped_with_their_reason() {
 }
 
 /// The fragments of a UDP datagram over IPv6, of `step` bytes each.
-fn pieces6(length: usize, step: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
+fn pieces6(to: [u8; 16], length: usize, step: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
     let data: Vec<u8> = (0..length as u32).map(|n| n as u8).collect();
     let mut segment = udp_header(5000, 53, data.len()).to_vec();
     segment.extend(&data);
-    fill_check_v6(SRC6, DST6, 17, &mut segment);
+    fill_check_v6(SRC6, to, 17, &mut segment);
     let count = segment.len().div_ceil(step);
     let frame = |(index, part): (usize, &[u8])| {
         let mut frame = ethernet(device_mac(1), host_mac(1), 0x86dd).to_vec();
-        frame.extend(ipv6(SRC6, DST6, 44, 64, 0, 0, 8 + part.len()));
+        frame.extend(ipv6(SRC6, to, 44, 64, 0, 0, 8 + part.len()));
         let offset = (index * step) as u16 | u16::from(index + 1 < count);
         frame.extend([17, 0]);
         frame.extend(offset.to_be_bytes());
@@ -440,13 +440,13 @@ fn router6() -> World {
 fn ipv6_fragments_are_reassembled_and_split_again() {
     let mut world = router6();
     filter(&mut world, REDIRECT);
-    let (mut frames, segment) = pieces6(3000, 1400);
+    let (mut frames, segment) = pieces6(DST6, 3000, 1400);
     frames.reverse();
     world.arrive("d1", &frames);
     let (lengths, joined) = join6(&world.left());
     assert_eq!(lengths, [1448, 1448, 256]);
     assert_eq!((joined, count(&world)), (segment, 1));
-    assert_eq!(world.ns.ipv6().fragments.held(), (0, 0));
+    assert_eq!(world.ns.ipv6().tracked_fragments.held(), (0, 0));
 }
 
 #[test]
@@ -459,7 +459,7 @@ fn a_forwarded_ipv6_packet_is_fragmented_again() {
             ..REDIRECT
         },
     );
-    let (frames, segment) = pieces6(3000, 1240);
+    let (frames, segment) = pieces6(DST6, 3000, 1240);
     world.arrive("d1", &frames);
     let (lengths, joined) = join6(&world.left());
     // As many as the MTU of 1,500 allows.
@@ -473,7 +473,7 @@ fn ipv6_fragments_too_long_for_the_device_are_dropped() {
     let mut world = router6();
     world.set_mtu("d2", 1300);
     filter(&mut world, REDIRECT);
-    let (frames, _) = pieces6(3000, 1400);
+    let (frames, _) = pieces6(DST6, 3000, 1400);
     world.arrive("d1", &frames);
     assert!(world.left().is_empty());
     assert_eq!(world.dropped("d2", Place::Egress, Reason::PKT_TOO_BIG), 1);
@@ -517,19 +517,25 @@ fn what_ct_drops_has_its_reason() {
 
 /// The service of the balancer, and its backend, the host behind d2.
 const SERVICE: [u8; 4] = [192, 0, 2, 80];
+const SERVICE6: [u8; 16] = [0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 80];
 
 /// Adds `balance` of UDP to the port 53 of the service over one backend, at the ingress of d1.
 fn balance(world: &mut World) {
-    let ifindex = world.device("d1").ifindex();
-    let ends = |[a, b, c, d]: [u8; 4], port| {
+    let long = |[a, b, c, d]: [u8; 4]| {
         let mut address = [0; 16];
         address[..4].copy_from_slice(&[a, b, c, d]);
-        Ends {
-            family: Family::V4,
-            protocol: 17,
-            address,
-            port,
-        }
+        address
+    };
+    balance_of(world, Family::V4, [long(SERVICE), long(DST)]);
+}
+
+fn balance_of(world: &mut World, family: Family, [service, backend]: [[u8; 16]; 2]) {
+    let ifindex = world.device("d1").ifindex();
+    let ends = |address, port| Ends {
+        family,
+        protocol: 17,
+        address,
+        port,
     };
     clsact(world, ifindex);
     matchall_at(world, ifindex, |out| {
@@ -537,11 +543,11 @@ fn balance(world: &mut World) {
         out.put_str(tca::act::KIND, "balance");
         let inside = out.nest(tca::act::OPTIONS);
         out.put_fixed(attr::PARMS, &TcGen::default());
-        out.put(attr::SERVICE, &ends(SERVICE, 53).to_bytes());
+        out.put(attr::SERVICE, &ends(service, 53).to_bytes());
         let list = out.nest(attr::BACKENDS);
         let backend = Listed {
             weight: 1,
-            ends: ends(DST, 5353),
+            ends: ends(backend, 5353),
         };
         out.put(attr::BACKEND, &bytes_of(&backend));
         out.end(list);
@@ -577,6 +583,25 @@ fn a_balanced_packet_in_fragments_goes_to_its_backend_as_a_whole() {
     assert_eq!(joined[8..], payload[8..]);
     assert!(verify_v4(SRC, DST, 17, &joined));
     assert_eq!(world.ns.ipv4().fragments.held(), (0, 0));
+}
+
+#[test]
+fn a_balanced_ipv6_packet_in_fragments_goes_to_its_backend_as_a_whole() {
+    let mut world = router6();
+    balance_of(&mut world, Family::V6, [SERVICE6, DST6]);
+    let (mut frames, segment) = pieces6(SERVICE6, 3000, 1240);
+    // The first one, with the ports, comes last.
+    let first = frames.remove(0);
+    world.arrive("d1", &frames);
+    assert!(world.left().is_empty());
+    assert_eq!(world.ns.ipv6().tracked_fragments.held().0, 1);
+    world.arrive("d1", &[first]);
+    let (lengths, joined) = join6(&world.left());
+    assert_eq!(lengths, [1496, 1496, 160]);
+    assert_eq!(joined[..4], [0x13, 0x88, 0x14, 0xe9]);
+    assert_eq!(joined[8..], segment[8..]);
+    assert!(verify_v6(SRC6, DST6, 17, &joined));
+    assert_eq!(world.ns.ipv6().tracked_fragments.held(), (0, 0));
 }
 
 #[test]
