@@ -5,7 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::{env, fs, process};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -51,40 +52,65 @@ fn resident(pid: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
+/// A stack that is up, and its directory.
+struct Stack(Child, PathBuf);
+
+impl Stack {
+    fn up(name: &str) -> Self {
+        let folder = env::temp_dir().join(format!("weir-{name}-{}", process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let mut stack = Command::new(WEIR)
+            .args(["up", "--socket"])
+            .arg(folder.join("control"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(stack.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert!(line.contains("is up"), "{line}");
+        Self(stack, folder)
+    }
+
+    /// Returns the resident memory of the stack, KiB.
+    fn resident(&self) -> u64 {
+        resident(self.0.id())
+    }
+
+    /// Starts a program of Python inside.
+    fn python(&self, program: &str, args: &[&str]) -> Child {
+        Command::new(WEIR)
+            .args(["exec", "--socket"])
+            .arg(self.1.join("control"))
+            .args(["--", "python3", "-c", program])
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        let _ = fs::remove_dir_all(&self.1);
+    }
+}
+
 #[test]
 fn clients_that_do_not_read() {
-    let folder = env::temp_dir().join(format!("weir-memory-{}", process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let socket = folder.join("control");
-    let mut stack = Command::new(WEIR)
-        .args(["up", "--socket"])
-        .arg(&socket)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(stack.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    assert!(line.contains("is up"), "{line}");
-    let before = resident(stack.id());
-    let mut client = Command::new(WEIR)
-        .args(["exec", "--socket"])
-        .arg(&socket)
-        .args(["--", "python3", "-c", CLIENT, &SOCKETS.to_string()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let stack = Stack::up("memory");
+    let before = stack.resident();
+    let mut client = stack.python(CLIENT, &[&SOCKETS.to_string()]);
     let mut words = BufReader::new(client.stdout.take().unwrap()).lines();
     assert_eq!(words.next().unwrap().unwrap(), "filled");
-    let grown = resident(stack.id()).saturating_sub(before);
+    let grown = stack.resident().saturating_sub(before);
     drop(client.stdin.take());
     assert_eq!(words.next().unwrap().unwrap(), "read");
     assert!(client.wait().unwrap().success());
-    stack.kill().unwrap();
-    stack.wait().unwrap();
-    fs::remove_dir_all(&folder).unwrap();
     // Without a bound the answers alone would take 32 * 120 * 64 KB.
     assert!(grown <= SOCKETS * SOCKET, "{grown} KiB");
     assert!(grown > SOCKETS * 500, "{grown} KiB: nothing waits");
@@ -142,40 +168,17 @@ sys.stdin.readline()
 
 #[test]
 fn sockets_that_are_closed_leave_no_memory() {
-    let folder = env::temp_dir().join(format!("weir-closed-{}", process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let socket = folder.join("control");
-    let mut stack = Command::new(WEIR)
-        .args(["up", "--socket"])
-        .arg(&socket)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(stack.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    assert!(line.contains("is up"), "{line}");
-    let mut client = Command::new(WEIR)
-        .args(["exec", "--socket"])
-        .arg(&socket)
-        .args(["--", "python3", "-c", SOCKETS_THAT_GO])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let stack = Stack::up("closed");
+    let mut client = stack.python(SOCKETS_THAT_GO, &[]);
     let mut words = BufReader::new(client.stdout.take().unwrap()).lines();
     let mut go = client.stdin.take().unwrap();
     let mut sizes = Vec::new();
     for word in ["first", "second"] {
         assert_eq!(words.next().unwrap().unwrap(), word);
-        sizes.push(resident(stack.id()));
+        sizes.push(stack.resident());
         go.write_all(b"\n").unwrap();
     }
     assert!(client.wait().unwrap().success());
-    stack.kill().unwrap();
-    stack.wait().unwrap();
-    fs::remove_dir_all(&folder).unwrap();
     let grown = sizes[1].saturating_sub(sizes[0]);
     // A socket that stays takes 2 KiB or more: 6,000 of them 12,000 KiB.
     assert!(grown < 4_000, "{grown} KiB");

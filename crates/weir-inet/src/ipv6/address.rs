@@ -41,9 +41,7 @@ use crate::ipv6::WithIpv6;
 use crate::kind::InterfaceId;
 use crate::layers::Site;
 use crate::neigh::WithNeighbours;
-use crate::settings::HasIp;
-use crate::settings::Ipv6Conf;
-use crate::settings::WithSettings;
+use crate::settings::{HasIp, Ipv6Conf, WithSettings};
 use dad::arm_dad;
 use temporary::Privacy;
 

@@ -4,7 +4,8 @@
 //!
 //! The rules in order: the destination itself, scope, not deprecated, outgoing device, label
 //! ([`super::label`]), not temporary, or temporary if the device's `use_tempaddr` is 2, longest common prefix.
-//! Among equals, the first address of the first device is used. Not implemented: optimistic and home addresses, `use_oif_addrs_only`.
+//! Among equals, the first address of the first device is used. Not implemented: optimistic and home addresses,
+//! `use_oif_addrs_only`.
 
 use std::net::Ipv6Addr;
 

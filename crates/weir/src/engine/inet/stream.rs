@@ -661,8 +661,7 @@ impl Endpoint {
                 break;
             }
             // What was known before the data were taken came after them.
-            let known = state.known;
-            if known == 0 {
+            if state.known == 0 {
                 state.known = ends_of(wire);
                 state.ends = state.known != 0;
                 if state.ends && unread(wire) > 1 {
