@@ -13,7 +13,8 @@ use weir_packet::{DropReason, Packet};
 use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex};
 use weir_sync::percpu::PerCpu;
-use weir_sync::rcu::{Guard, Published, PublishedOption};
+use weir_sync::rare::Rare;
+use weir_sync::rcu::{Domain, Guard, Published, PublishedOption};
 
 use crate::clock::TimerId;
 use crate::drops::{DropCounters, Place};
@@ -113,10 +114,33 @@ pub struct Taps<'a> {
 pub struct Names {
     /// `IFLA_IFNAME`
     pub name: String,
+    others: Rare<OtherNames>,
+}
+
+/// The names of a device beside its own, which nearly every device lacks.
+#[derive(Debug, Default, Clone)]
+pub struct OtherNames {
     /// `IFLA_ALT_IFNAME`, in the order they were added.
     pub alt: Vec<String>,
     /// `IFLA_IFALIAS`
     pub alias: Option<String>,
+}
+
+impl Names {
+    /// Returns the alternative names (`IFLA_ALT_IFNAME`), in the order they were added.
+    pub fn alt(&self) -> &[String] {
+        self.others.get().map_or(&[], |others| &others.alt)
+    }
+
+    /// Returns the alias (`IFLA_IFALIAS`).
+    pub fn alias(&self) -> Option<&str> {
+        self.others.get().and_then(|others| others.alias.as_deref())
+    }
+
+    /// Returns the names beside the device's own, to be changed.
+    pub fn others(&mut self) -> &mut OtherNames {
+        self.others.change()
+    }
 }
 
 /// Segmentation offload limits.
@@ -239,16 +263,10 @@ pub struct Device {
     namespace: Published<Arc<Namespace>>,
     stats: PerCpu<LinkStats>,
     drops: OnceBox<DropCounters>,
-    observers: PublishedOption<Vec<Arc<dyn Observer>>>,
-    wire: PublishedOption<Arc<dyn Wire>>,
-    rx_handler: PublishedOption<Arc<dyn RxHandler>>,
-    /// The device of which this one is a port (`netdev_master_upper_dev_get`).
-    master: PublishedOption<Arc<Device>>,
+    /// What is attached to the device, once anything was.
+    attached: OnceBox<Attached>,
     /// See [`Device::l3_table`].
     l3_table: AtomicU32,
-    /// The VLAN devices on top of this one, as (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device).
-    /// Changes hold the namespace's link lock.
-    vlans: PublishedOption<Vec<(u16, u16, Arc<Device>)>>,
     /// What modules have here (`ip_ptr`, `ip6_ptr`).
     pub parts: DeviceParts,
     /// Qdiscs and the ingress and egress filters.
@@ -260,9 +278,36 @@ pub struct Device {
     /// How many of them are in use, transmit first.
     used_queues: [AtomicU32; 2],
     /// The state of the transmit queues, once something has needed it.
-    tx: OnceLock<Box<[TxQueue]>>,
+    tx: OnceBox<Box<[TxQueue]>>,
     /// The random generator for traffic control, seeded on first use.
-    random: OnceLock<SharedGenerator>,
+    random: OnceBox<SharedGenerator>,
+}
+
+/// A device is made of few words: most devices of a router have nothing but addresses.
+const _: () = assert!(size_of::<Device>() <= 496);
+
+/// What is attached to a device.
+struct Attached {
+    observers: PublishedOption<Vec<Arc<dyn Observer>>>,
+    wire: PublishedOption<Arc<dyn Wire>>,
+    rx_handler: PublishedOption<Arc<dyn RxHandler>>,
+    /// The device of which this one is a port (`netdev_master_upper_dev_get`).
+    master: PublishedOption<Arc<Device>>,
+    /// The VLAN devices on top of this one, as (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device).
+    /// Changes hold the namespace's link lock.
+    vlans: PublishedOption<Vec<(u16, u16, Arc<Device>)>>,
+}
+
+impl Attached {
+    fn new(domain: &Domain) -> Self {
+        Self {
+            observers: PublishedOption::new(domain, None),
+            wire: PublishedOption::new(domain, None),
+            rx_handler: PublishedOption::new(domain, None),
+            master: PublishedOption::new(domain, None),
+            vlans: PublishedOption::new(domain, None),
+        }
+    }
 }
 
 /// The initial state of a new device; see [`Device::new`].
@@ -315,7 +360,7 @@ impl Device {
         let features = Features::new(new.link.features(), loopback);
         Self {
             key,
-            steering: Steering::new(domain, &stack.softnet, new.link.kind()),
+            steering: Steering::new(&stack.softnet, new.link.kind()),
             bare: new.link.is_bare(),
             link: new.link,
             names: Mutex::new(Names {
@@ -348,18 +393,14 @@ impl Device {
             namespace: Published::new(domain, ns.clone()),
             stats: PerCpu::new(),
             drops: OnceBox::default(),
-            observers: PublishedOption::new(domain, None),
-            wire: PublishedOption::new(domain, None),
-            rx_handler: PublishedOption::new(domain, None),
-            master: PublishedOption::new(domain, None),
+            attached: OnceBox::default(),
             l3_table: AtomicU32::new(0),
-            vlans: PublishedOption::new(domain, None),
             parts,
             tc: weir_tc::DeviceTc::new(domain),
             queues: new.queues,
             used_queues: [new.queues.0.into(), new.queues.1.into()],
-            tx: OnceLock::new(),
-            random: OnceLock::new(),
+            tx: OnceBox::default(),
+            random: OnceBox::default(),
         }
     }
 
@@ -377,12 +418,18 @@ impl Device {
     #[inline]
     pub fn tx(&self, queue: u16) -> Option<&TxQueue> {
         let make = || (0..self.queues.0).map(|_| TxQueue::default()).collect();
-        self.tx.get_or_init(make).get(usize::from(queue))
+        self.tx.get_or_make(make).get(usize::from(queue))
     }
 
     /// Returns the state of the transmit queues, or nothing as long as nobody has asked for one.
     pub fn tx_made(&self) -> &[TxQueue] {
         self.tx.get().map_or(&[], |queues| queues)
+    }
+
+    /// Returns what is attached to the device, to be changed.
+    fn attached(&self) -> &Attached {
+        let domain = self.namespace.domain();
+        self.attached.get_or_make(|| Attached::new(domain))
     }
 
     /// Locks the names.
@@ -721,7 +768,7 @@ impl Device {
     /// Draws 32 random bits for traffic control from the device's own generator. The generator is
     /// seeded from the namespace and the device's name at the first draw.
     pub fn draw(&self, seed: u64, guard: &Guard) -> u32 {
-        let generator = self.random.get_or_init(|| {
+        let generator = self.random.get_or_make(|| {
             let path = format!(
                 "namespace {}/{}/tc",
                 self.namespace(guard).id.0,
@@ -786,7 +833,10 @@ impl Device {
 
     /// Returns the VLAN devices on top of this one.
     pub fn vlans<'g>(&'g self, guard: &'g Guard) -> &'g [(u16, u16, Arc<Device>)] {
-        self.vlans.load(guard).map_or(&[], Vec::as_slice)
+        let vlans = self.attached.get().map(|attached| &attached.vlans);
+        vlans
+            .and_then(|vlans| vlans.load(guard))
+            .map_or(&[], Vec::as_slice)
     }
 
     /// Changes the list of VLAN devices. The caller holds the namespace's link lock.
@@ -797,49 +847,50 @@ impl Device {
     ) {
         let mut vlans = self.vlans(guard).to_vec();
         change(&mut vlans);
-        self.vlans.replace(some(vlans));
+        self.attached().vlans.replace(some(vlans));
     }
 
     /// Returns the wire that takes the device's outgoing frames, or `None` if the link kind
     /// transmits them.
     #[inline]
     pub fn wire<'g>(&'g self, guard: &'g Guard) -> Option<&'g Arc<dyn Wire>> {
-        self.wire.load(guard)
+        self.attached.get()?.wire.load(guard)
     }
 
     /// Returns whether a wire is attached.
     pub fn has_wire(&self) -> bool {
-        self.wire.is_some()
+        let attached = self.attached.get();
+        attached.is_some_and(|attached| attached.wire.is_some())
     }
 
     /// Attaches a wire to the device or detaches it. A device with a wire gets a queueing qdisc by
     /// default when it first goes up. A new wire starts with no frames in flight.
     pub fn connect(&self, stack: &Shared, wire: Option<Arc<dyn Wire>>) {
-        self.wire.replace(wire);
+        self.attached().wire.replace(wire);
         (stack.layers.path.restart)(stack, self);
     }
 
     /// Returns the handler of received frames, if there is one.
     #[inline]
     pub fn rx_handler<'g>(&'g self, guard: &'g Guard) -> Option<&'g Arc<dyn RxHandler>> {
-        self.rx_handler.load(guard)
+        self.attached.get()?.rx_handler.load(guard)
     }
 
     /// Sets or removes the handler of received frames (`netdev_rx_handler_register`).
     pub fn set_rx_handler(&self, handler: Option<Arc<dyn RxHandler>>) {
-        self.rx_handler.replace(handler);
+        self.attached().rx_handler.replace(handler);
     }
 
     /// Returns the device of which this one is a port.
     #[inline]
     pub fn master<'g>(&'g self, guard: &'g Guard) -> Option<&'g Arc<Device>> {
-        self.master.load(guard)
+        self.attached.get()?.master.load(guard)
     }
 
     /// Makes the device a port of another one, or of none. The kind of the master calls this under the
     /// lock of its ports.
     pub fn set_master(&self, master: Option<Arc<Device>>) {
-        self.master.replace(master);
+        self.attached().master.replace(master);
     }
 
     /// Returns the routing table of the device's L3 domain: its own table if it is a VRF, that of its VRF if it
@@ -884,7 +935,10 @@ impl Device {
     /// Returns the observers of the device.
     #[inline]
     pub fn observers<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<dyn Observer>] {
-        self.observers.load(guard).map_or(&[], Vec::as_slice)
+        let observers = self.attached.get().map(|attached| &attached.observers);
+        observers
+            .and_then(|observers| observers.load(guard))
+            .map_or(&[], Vec::as_slice)
     }
 
     /// Adds an observer.
@@ -892,7 +946,7 @@ impl Device {
         let _names = self.names();
         let mut all = self.observers(guard).to_vec();
         all.push(observer);
-        self.observers.replace(Some(all));
+        self.attached().observers.replace(Some(all));
     }
 
     /// Removes an observer.
@@ -900,7 +954,7 @@ impl Device {
         let _names = self.names();
         let mut all = self.observers(guard).to_vec();
         all.retain(|other| !Arc::ptr_eq(other, observer));
-        self.observers.replace(some(all));
+        self.attached().observers.replace(some(all));
     }
 }
 

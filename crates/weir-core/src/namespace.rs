@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use weir_sync::hash::RcuHash;
 use weir_sync::order::{self, Mutex, MutexGuard};
+use weir_sync::rare::Rare;
 use weir_sync::rcu::{Domain, Guard};
 use weir_sync::small_map::{SmallMap, SmallTable};
 
@@ -103,7 +104,7 @@ pub struct Namespace {
     /// The way `vconfig` names VLAN devices (`enum vlan_name_types`); see `/proc/net/vlan/config`.
     pub vlan_names: AtomicU32,
     /// The ids this namespace has assigned to other namespaces (`RTM_NEWNSID`).
-    pub nsids: Mutex<Ids, order::NsIds>,
+    pub nsids: Mutex<Rare<Ids>, order::NsIds>,
 }
 
 impl Namespace {
@@ -201,7 +202,7 @@ impl Namespace {
         links.by_index.insert(ifindex, device.clone());
         {
             let names = device.names();
-            for name in std::iter::once(&names.name).chain(&names.alt) {
+            for name in std::iter::once(&names.name).chain(names.alt()) {
                 links.by_name.insert(name.clone(), device.clone());
             }
         }
@@ -217,7 +218,7 @@ impl Namespace {
         links.by_index.remove(&ifindex);
         {
             let names = device.names();
-            for name in std::iter::once(&names.name).chain(&names.alt) {
+            for name in std::iter::once(&names.name).chain(names.alt()) {
                 if links
                     .by_name
                     .get(name)

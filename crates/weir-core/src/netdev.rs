@@ -572,7 +572,7 @@ pub fn move_to(
         if to.by_name.contains_key(&name)
             || device
                 .names()
-                .alt
+                .alt()
                 .iter()
                 .any(|alt| to.by_name.contains_key(alt))
         {

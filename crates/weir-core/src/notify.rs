@@ -236,24 +236,36 @@ impl std::fmt::Debug for Mailbox {
 
 /// The netlink sockets of a namespace.
 #[derive(Debug, Default)]
-pub struct Subscribers {
+pub struct Subscribers(OnceBox<Sockets>);
+
+/// The state of [`Subscribers`] from the first socket on.
+#[derive(Debug, Default)]
+struct Sockets {
     all: Mutex<Vec<Weak<Mailbox>>, order::Subscribers>,
     /// The groups that some socket may listen to. It includes every current group, may include stale
     /// ones, and is recomputed when a socket is added.
-    heard: OnceBox<Arc<Heard>>,
+    heard: Arc<Heard>,
 }
 
 impl Subscribers {
-    fn all(&self) -> MutexGuard<'_, Vec<Weak<Mailbox>>, order::Subscribers> {
-        self.all.lock()
+    fn all(&self) -> Option<MutexGuard<'_, Vec<Weak<Mailbox>>, order::Subscribers>> {
+        self.0.get().map(|sockets| sockets.all.lock())
     }
 
-    /// Adds a socket. It is removed when its mailbox is dropped.
+    /// Returns the mailboxes of the sockets.
+    fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
+        let all = self.all();
+        let all = all.iter().flat_map(|all| all.iter());
+        all.filter_map(Weak::upgrade).collect()
+    }
+
+    /// Adds a socket. It is removed by [`remove`](Self::remove), or counts no more once its mailbox is dropped.
     pub fn add(&self, mailbox: &Arc<Mailbox>) {
+        let sockets = self.0.get_or_make(Sockets::default);
         // A mailbox belongs to the same namespace all its life.
-        let heard = self.heard.get_or_make(Arc::default);
+        let heard = &sockets.heard;
         let _ = mailbox.heard.set(heard.clone());
-        let mut all = self.all();
+        let mut all = sockets.all.lock();
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(mailbox));
         // Drop the groups that nobody listens to any more.
@@ -265,19 +277,26 @@ impl Subscribers {
         }
     }
 
+    /// Removes a socket that is closed, so that its memory is freed.
+    pub fn remove(&self, mailbox: &Arc<Mailbox>) {
+        let Some(mut all) = self.all() else { return };
+        let gone = Arc::as_ptr(mailbox);
+        all.retain(|other| !std::ptr::eq(other.as_ptr(), gone));
+        if all.is_empty() {
+            *all = Vec::new();
+        }
+    }
+
     /// Returns whether a port id is in use.
     pub fn has_portid(&self, portid: u32) -> bool {
-        self.all()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .any(|m| m.portid.load(Relaxed) == portid)
+        let is = |m: Arc<Mailbox>| m.portid.load(Relaxed) == portid;
+        self.mailboxes().into_iter().any(is)
     }
 
     /// Returns the process id if no other socket uses it, else the next free number below -4096
     /// (`netlink_autobind`).
     pub fn free_portid(&self, process: u32) -> u32 {
-        let all = self.all();
-        let taken = all.iter().filter_map(Weak::upgrade);
+        let taken = self.mailboxes().into_iter();
         let taken: HashSet<u32> = taken.map(|m| m.portid.load(Relaxed)).collect();
         let others = (0..=u32::MAX - 4096).rev();
         let mut candidates = std::iter::once(process).chain(others);
@@ -291,26 +310,19 @@ impl Subscribers {
         let Some(bit) = group.checked_sub(1) else {
             return false;
         };
-        let heard = self.heard.get();
-        let heard = heard.and_then(|heard| heard.groups.get(bit as usize / 64));
+        let sockets = self.0.get();
+        let heard = sockets.and_then(|sockets| sockets.heard.groups.get(bit as usize / 64));
         if heard.is_none_or(|heard| heard.load(Acquire) & (1 << (bit % 64)) == 0) {
             return false;
         }
-        self.all()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .any(|m| m.hears(group))
+        self.mailboxes().into_iter().any(|m| m.hears(group))
     }
 
     /// Delivers one datagram to all sockets that listen to `group`, except the one with port id
     /// `except`.
     pub fn notify(&self, group: u32, datagram: &[u8], except: Option<u32>) {
-        let hearers: Vec<_> = self
-            .all()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .filter(|m| m.hears(group) && except != Some(m.portid.load(Relaxed)))
-            .collect();
+        let mut hearers = self.mailboxes();
+        hearers.retain(|m| m.hears(group) && except != Some(m.portid.load(Relaxed)));
         for mailbox in hearers {
             mailbox.notify(datagram);
         }

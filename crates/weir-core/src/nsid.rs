@@ -78,12 +78,12 @@ impl Ids {
 
 /// Returns the namespace with the id `nsid` in `ns`.
 pub fn find(ns: &Namespace, nsid: i32) -> Option<NsId> {
-    ns.nsids.lock().by_id.get(&nsid).copied()
+    ns.nsids.lock().get()?.by_id.get(&nsid).copied()
 }
 
 /// Returns the id of `other` in `ns`, if it has one (`peernet2id`).
 pub fn known(ns: &Namespace, other: NsId) -> Option<i32> {
-    ns.nsids.lock().get(other)
+    ns.nsids.lock().get()?.get(other)
 }
 
 /// Gives `other` the id `wanted` in `ns`, or the lowest free one.
@@ -92,7 +92,7 @@ pub fn known(ns: &Namespace, other: NsId) -> Option<i32> {
 /// The namespace has an id, or another namespace has the one wanted.
 pub fn assign(ns: &Namespace, other: NsId, wanted: Option<i32>) -> Result<i32, Refused> {
     let mut ids = ns.nsids.lock();
-    let id = ids.insert(other, wanted)?;
+    let id = ids.change().insert(other, wanted)?;
     ns.global
         .nsid_holders
         .lock()
@@ -120,7 +120,7 @@ pub fn id_of(ns: &Namespace, other: NsId) -> i32 {
 pub fn forget(global: &Global, gone: NsId, find: impl Fn(NsId) -> Option<Arc<Namespace>>) {
     let holders = global.nsid_holders.lock().remove(&gone);
     for ns in holders.into_iter().flatten().filter_map(find) {
-        let id = ns.nsids.lock().remove(gone);
+        let id = ns.nsids.lock().made().and_then(|ids| ids.remove(gone));
         if let Some(id) = id {
             announce(&ns, rtm::grp::NSID, rtm::DELNSID, |out| fill(out, id, None));
         }
@@ -131,7 +131,8 @@ pub fn forget(global: &Global, gone: NsId, find: impl Fn(NsId) -> Option<Arc<Nam
 pub fn forget_own(gone: &Namespace) {
     let mut ids = gone.nsids.lock();
     let mut holders = gone.global.nsid_holders.lock();
-    for (_, other) in std::mem::take(&mut *ids).iter() {
+    let ids = std::mem::take(&mut *ids);
+    for (_, other) in ids.get().into_iter().flat_map(Ids::iter) {
         if let Some(set) = holders.get_mut(&other) {
             set.remove(&gone.id);
             if set.is_empty() {

@@ -31,9 +31,9 @@ use weir_netlink::errno::{EINVAL, ENOMEM};
 use weir_packet::{Batch, DropReason};
 use weir_sync::handover::{Flows, Handover};
 use weir_sync::list::Entry;
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex};
 use weir_sync::primitive::CachePadded;
-use weir_sync::rare::Rare;
 use weir_sync::rcu::{Domain, PublishedOption};
 use weir_tc::qdisc::packet_hash;
 
@@ -206,6 +206,10 @@ impl Softnet {
         self.sock_flows.load(guard)
     }
 
+    fn domain(&self) -> &Domain {
+        self.sock_flows.domain()
+    }
+
     /// Returns `net.core.rps_sock_flow_entries`.
     pub fn sock_flow_entries(&self) -> u32 {
         let guard = self.sock_flows.domain().pin();
@@ -335,19 +339,24 @@ pub struct Steering {
     able: bool,
     /// The generation of the maps in force, or 0 for none.
     on: AtomicU32,
+    /// Absent until a setting is first changed.
+    chosen: OnceBox<Chosen>,
+}
+
+/// The settings of a device, and what packets see of them.
+struct Chosen {
     maps: PublishedOption<Maps>,
-    settings: Mutex<Rare<Settings>, order::Steering>,
+    settings: Mutex<Settings, order::Steering>,
 }
 
 impl Steering {
     /// Makes the steering of a device. Nothing is steered.
-    pub fn new(domain: &Domain, softnet: &Arc<Softnet>, kind: &str) -> Self {
+    pub fn new(softnet: &Arc<Softnet>, kind: &str) -> Self {
         Self {
             softnet: softnet.clone(),
             able: softnet.able && kind != "vlan",
             on: AtomicU32::new(0),
-            maps: PublishedOption::new(domain, None),
-            settings: Mutex::default(),
+            chosen: OnceBox::default(),
         }
     }
 
@@ -359,10 +368,11 @@ impl Steering {
 
     /// Returns `rps_cpus` of a receive queue.
     pub fn cpus(&self, queue: u16) -> BTreeSet<usize> {
-        let settings = self.settings.lock();
-        let queue = settings
-            .get()
-            .and_then(|settings| settings.queues.get(&queue));
+        let Some(chosen) = self.chosen.get() else {
+            return BTreeSet::new();
+        };
+        let settings = chosen.settings.lock();
+        let queue = settings.queues.get(&queue);
         queue.map(|queue| queue.cpus.clone()).unwrap_or_default()
     }
 
@@ -390,11 +400,11 @@ impl Steering {
 
     /// Returns `rps_flow_cnt` of a receive queue.
     pub fn flow_count(&self, queue: u16) -> u32 {
-        let settings = self.settings.lock();
-        let queue = settings
-            .get()
-            .and_then(|settings| settings.queues.get(&queue));
-        queue.map_or(0, |queue| queue.count)
+        let Some(chosen) = self.chosen.get() else {
+            return 0;
+        };
+        let settings = chosen.settings.lock();
+        settings.queues.get(&queue).map_or(0, |queue| queue.count)
     }
 
     /// Sets `rps_flow_cnt` of a receive queue, rounded up to a power of two
@@ -421,24 +431,34 @@ impl Steering {
 
     /// Returns `xps_rxqs` of a transmit queue.
     pub fn receivers(&self, queue: u16) -> BTreeSet<usize> {
-        let settings = self.settings.lock();
-        let receivers = settings.get().map(|settings| &settings.receivers);
-        let receivers = receivers.and_then(|receivers| receivers.get(&queue));
-        receivers.cloned().unwrap_or_default()
+        let Some(chosen) = self.chosen.get() else {
+            return BTreeSet::new();
+        };
+        let settings = chosen.settings.lock();
+        settings.receivers.get(&queue).cloned().unwrap_or_default()
     }
 
     /// Sets `xps_rxqs` of a transmit queue. Only packets of sockets could follow it.
     pub fn set_receivers(&self, queue: u16, receivers: BTreeSet<usize>) {
-        let mut settings = self.settings.lock();
-        settings.change().receivers.insert(queue, receivers);
+        let mut settings = self.chosen().settings.lock();
+        settings.receivers.insert(queue, receivers);
+    }
+
+    fn chosen(&self) -> &Chosen {
+        let domain = self.softnet.domain();
+        self.chosen.get_or_make(|| Chosen {
+            maps: PublishedOption::new(domain, None),
+            settings: Mutex::default(),
+        })
     }
 
     /// Changes the settings and has packets follow them.
     fn change(&self, change: impl FnOnce(&mut Settings)) {
         let floor = Arc::default();
+        let chosen = self.chosen();
         {
-            let mut settings = self.settings.lock();
-            let settings = settings.change();
+            let mut settings = chosen.settings.lock();
+            let settings = &mut *settings;
             change(settings);
             if !self.able {
                 return;
@@ -471,7 +491,7 @@ impl Steering {
                 });
             }
             settings.generation = settings.generation.wrapping_add(1).max(1);
-            self.maps.replace(Some(Maps {
+            chosen.maps.replace(Some(Maps {
                 generation: settings.generation,
                 queues: queues.into(),
                 ending,
@@ -480,7 +500,7 @@ impl Steering {
             self.on.store(settings.generation, Release);
         }
         // The request waits, as those of `synchronize_net` do with the RTNL held.
-        self.maps.domain().synchronize_expedited();
+        chosen.maps.domain().synchronize_expedited();
         // All threads steer by these maps now, or by later ones.
         let _ = floor.set(self.softnet.tickets());
     }
@@ -524,7 +544,8 @@ impl Map {
 /// Hands over the packets of a batch that other CPUs are to work on. Returns those of this CPU.
 pub fn steer(cx: &mut Cx<'_>, device: &Arc<Device>, point: Point, mut batch: Batch) -> Batch {
     let steering = &device.steering;
-    let Some(maps) = steering.maps.load(cx.guard) else {
+    let chosen = steering.chosen.get();
+    let Some(maps) = chosen.and_then(|chosen| chosen.maps.load(cx.guard)) else {
         return batch;
     };
     let softnet = &*cx.stack.softnet;

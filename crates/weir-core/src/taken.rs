@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use weir_netlink::ifla::iff;
 use weir_netlink::{Error, errno};
+use weir_sync::rare::Rare;
 use weir_sync::rcu::Guard;
 
 use crate::device::{Device, Mac};
@@ -183,8 +184,7 @@ impl List {
 /// The addresses that a device accepts beside its own and its broadcast address.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// `dev->uc`
-    pub unicast: List,
+    unicast: Rare<List>,
     /// `dev->mc`
     pub multicast: List,
     /// The device's own address, while its lower device accepts it for it.
@@ -202,12 +202,23 @@ impl Taken {
         };
     }
 
+    /// Returns the unicast addresses (`dev->uc`).
+    pub fn unicast(&self) -> &List {
+        static NONE: List = List(Vec::new());
+        self.unicast.get().unwrap_or(&NONE)
+    }
+
+    /// Returns the unicast and the multicast addresses, to be changed.
+    pub fn lists(&mut self) -> [&mut List; 2] {
+        [self.unicast.change(), &mut self.multicast]
+    }
+
     /// Returns the list that a request's address belongs to. The link-local group addresses of
     /// bridges are in the unicast list (`ndo_dflt_fdb_add`).
     pub fn list(&mut self, mac: Mac) -> &mut List {
         let bridge = matches!(mac, [0x01, 0x80, 0xc2, 0, 0, 0..=15]);
         match mac[0] & 1 == 0 || bridge {
-            true => &mut self.unicast,
+            true => self.unicast.change(),
             false => &mut self.multicast,
         }
     }
@@ -251,7 +262,7 @@ pub fn changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     if device.is_up() {
         let turned = !device.link.has_unicast_filter() && {
             let mut taken = device.taken();
-            let wanted = !taken.unicast.entries().is_empty();
+            let wanted = !taken.unicast().entries().is_empty();
             std::mem::replace(&mut taken.promiscuous, wanted) != wanted
         };
         if turned {
@@ -274,19 +285,23 @@ pub fn pass_on(stack: &Stack, guard: &Guard, upper: &Device, lower: &Arc<Device>
         if above.own != wanted {
             if let Some(mac) = wanted {
                 // A plain reference is always granted.
-                let _ = below.unicast.add(mac, Reference::Plain);
+                let _ = below.unicast.change().add(mac, Reference::Plain);
             }
             if let Some(mac) = std::mem::replace(&mut above.own, wanted) {
                 // The lower device may have lost its list on a move to another namespace.
-                let _ = below.unicast.remove(mac, Reference::Plain);
+                let _ = below.unicast.change().remove(mac, Reference::Plain);
             }
         }
         if up {
             above.multicast.pass_on(&mut below.multicast);
-            above.unicast.pass_on(&mut below.unicast);
+            if let Some(unicast) = above.unicast.made() {
+                unicast.pass_on(below.unicast.change());
+            }
         } else {
             above.multicast.take_all_back(&mut below.multicast);
-            above.unicast.take_all_back(&mut below.unicast);
+            if let Some(unicast) = above.unicast.made() {
+                unicast.take_all_back(below.unicast.change());
+            }
         }
     }
     changed(stack, guard, lower);

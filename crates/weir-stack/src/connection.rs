@@ -146,6 +146,12 @@ pub struct Connection {
     lanes: Option<Arc<Lanes>>,
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.protocol.sockets(&self.ns).remove(&self.mailbox);
+    }
+}
+
 impl Connection {
     /// Opens an rtnetlink socket in a namespace. `waker` runs when the empty mailbox receives a
     /// datagram.

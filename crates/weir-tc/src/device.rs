@@ -18,7 +18,9 @@ use weir_netlink::tca::h;
 use weir_packet::batch::BATCH;
 use weir_packet::header::Ethernet;
 use weir_packet::{Batch, DropReason, Flags, Packet};
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex, MutexGuard};
+use weir_sync::rare::Rare;
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 use weir_sync::spin::LockStats;
 
@@ -53,7 +55,7 @@ pub(crate) struct Tree {
     /// attached there (`dev_ingress_queue`).
     pub ingress_queue: bool,
     /// The qdiscs under classes that have a handle, by handle.
-    pub children: BTreeMap<u32, Arc<Node>>,
+    pub children: Rare<BTreeMap<u32, Arc<Node>>>,
 }
 
 /// The qdiscs at a device's transmit queues (`netdev_queue.qdisc`).
@@ -83,14 +85,20 @@ impl Queues {
     }
 }
 
-/// The traffic control state of a device; see the module's documentation.
-pub struct DeviceTc {
+/// The parts of a device's traffic control that most devices lack.
+struct Extras {
     ingress: PublishedOption<Hook>,
     egress: PublishedOption<Hook>,
-    /// The qdiscs at the transmit queues. `None` if packets are not queued.
-    queue: PublishedOption<Queues>,
     /// The maps from CPUs to transmit queues. They change under the tree's lock.
     xps: PublishedOption<xps::Maps>,
+}
+
+/// The traffic control state of a device; see the module's documentation.
+pub struct DeviceTc {
+    /// The qdiscs at the transmit queues. `None` if packets are not queued.
+    queue: PublishedOption<Queues>,
+    /// What most devices lack, once it was first set.
+    extras: OnceBox<Extras>,
     /// Guards the tree. Taken before the lock of a node or block.
     tree: Mutex<Tree, order::Tree>,
 }
@@ -112,7 +120,7 @@ impl Tree {
             .root
             .as_ref()
             .filter(is)
-            .or_else(|| self.children.get(&handle));
+            .or_else(|| self.children.get()?.get(&handle));
         found.or_else(|| self.ingress.as_ref().filter(is)).cloned()
     }
 
@@ -180,12 +188,20 @@ impl DeviceTc {
     /// Creates the state of a device without qdiscs and filters.
     pub fn new(domain: &Domain) -> Self {
         Self {
-            ingress: PublishedOption::new(domain, None),
-            egress: PublishedOption::new(domain, None),
             queue: PublishedOption::new(domain, None),
-            xps: PublishedOption::new(domain, None),
+            extras: OnceBox::default(),
             tree: Mutex::default(),
         }
+    }
+
+    /// Returns the parts that most devices lack, to be changed.
+    fn extras(&self) -> &Extras {
+        let domain = self.queue.domain();
+        self.extras.get_or_make(|| Extras {
+            ingress: PublishedOption::new(domain, None),
+            egress: PublishedOption::new(domain, None),
+            xps: PublishedOption::new(domain, None),
+        })
     }
 
     pub(crate) fn tree(&self) -> MutexGuard<'_, Tree, order::Tree> {
@@ -207,10 +223,12 @@ impl DeviceTc {
                 classes,
             )
         };
-        let guard = self.queue.domain().pin();
-        if classes(self.queue.load(&guard)) != classes(queues.as_ref()) {
-            // As in `netdev_set_num_tc` and `netdev_reset_tc`.
-            self.xps.replace(None);
+        if let Some(extras) = self.extras.get() {
+            let guard = self.queue.domain().pin();
+            if classes(self.queue.load(&guard)) != classes(queues.as_ref()) {
+                // As in `netdev_set_num_tc` and `netdev_reset_tc`.
+                extras.xps.replace(None);
+            }
         }
         self.queue.replace(queues);
     }
@@ -236,8 +254,12 @@ impl DeviceTc {
             let node = node?.clone();
             block.map(|block| Hook { block, node })
         };
-        self.ingress.replace(hook(ingress));
-        self.egress.replace(hook(egress));
+        let (ingress, egress) = (hook(ingress), hook(egress));
+        if ingress.is_some() || egress.is_some() || self.extras.get().is_some() {
+            let extras = self.extras();
+            extras.ingress.replace(ingress);
+            extras.egress.replace(egress);
+        }
     }
 
     /// Returns the block of a hook. Returns `None` if the block is shared, or if the root has the
@@ -247,8 +269,10 @@ impl DeviceTc {
         ingress: bool,
         guard: &'g Guard,
     ) -> Option<&'g Arc<Block>> {
-        let hook = if ingress { &self.ingress } else { &self.egress };
-        let hook = hook.load(guard)?;
+        let hook = match ingress {
+            true => self.ingress_hook(guard),
+            false => self.egress_hook(guard),
+        }?;
         let root = self.queue.load(guard).map(|queues| queues.handle);
         let plain = !hook.block.is_shared() && root != Some(hook.node.handle);
         plain.then_some(&hook.block)
@@ -316,7 +340,7 @@ impl DeviceTc {
             let mut tree = self.tree();
             self.publish_root(None);
             self.publish_hooks(None);
-            tree.children.clear();
+            tree.children = Rare::default();
             (tree.root.take(), tree.ingress.take())
         };
         let mut drops = Drops::new();
@@ -343,18 +367,25 @@ impl DeviceTc {
     /// Returns whether received packets are classified.
     #[inline]
     pub fn has_ingress(&self) -> bool {
-        self.ingress.is_some()
+        let extras = self.extras.get();
+        extras.is_some_and(|extras| extras.ingress.is_some())
     }
 
     /// Returns the ingress hook.
     pub(crate) fn ingress_hook<'g>(&'g self, guard: &'g Guard) -> Option<&'g Hook> {
-        self.ingress.load(guard)
+        self.extras.get()?.ingress.load(guard)
+    }
+
+    /// Returns the egress hook.
+    pub(crate) fn egress_hook<'g>(&'g self, guard: &'g Guard) -> Option<&'g Hook> {
+        self.extras.get()?.egress.load(guard)
     }
 
     /// Returns whether packets to be sent are classified before they are queued.
     #[inline]
     pub fn has_egress(&self) -> bool {
-        self.egress.is_some()
+        let extras = self.extras.get();
+        extras.is_some_and(|extras| extras.egress.is_some())
     }
 
     /// Runs the ingress filters on a received packet (`sch_handle_ingress`). The MAC and network
@@ -362,7 +393,7 @@ impl DeviceTc {
     #[inline]
     pub fn ingress<'g>(&'g self, cx: &mut Context<'_, 'g>, packet: &mut Packet) -> Verdict {
         cx.ingress = true;
-        match self.ingress.load(cx.guard) {
+        match self.ingress_hook(cx.guard) {
             Some(hook) => hook.run(cx, packet, DropReason::TC_INGRESS),
             None => Verdict::Pass,
         }
@@ -373,7 +404,7 @@ impl DeviceTc {
     #[inline]
     pub fn egress<'g>(&'g self, cx: &mut Context<'_, 'g>, packet: &mut Packet) -> Verdict {
         cx.ingress = false;
-        match self.egress.load(cx.guard) {
+        match self.egress_hook(cx.guard) {
             Some(hook) => hook.run(cx, packet, DropReason::TC_EGRESS),
             None => Verdict::Pass,
         }
@@ -390,7 +421,7 @@ impl DeviceTc {
         ended: &mut Vec<Ended>,
     ) {
         cx.ingress = true;
-        if let Some(hook) = self.ingress.load(cx.guard) {
+        if let Some(hook) = self.ingress_hook(cx.guard) {
             hook.run_batch(cx, lookup, batch, DropReason::TC_INGRESS, ended);
         }
     }
@@ -406,7 +437,7 @@ impl DeviceTc {
         ended: &mut Vec<Ended>,
     ) -> u64 {
         cx.ingress = false;
-        match self.egress.load(cx.guard) {
+        match self.egress_hook(cx.guard) {
             Some(hook) => hook.run_batch(cx, lookup, batch, DropReason::TC_EGRESS, ended),
             None => 0,
         }
@@ -480,7 +511,7 @@ impl DeviceTc {
         }
         let queues = self.queue.load(guard);
         let classes = queues.and_then(|queues| queues.classes.as_ref());
-        let maps = self.xps.load(guard);
+        let maps = self.xps(guard);
         for (n, packet) in batch.iter_mut().enumerate() {
             packet.queue = match chosen >> n & 1 {
                 1 => txq::cap(packet.queue, count),
@@ -491,6 +522,11 @@ impl DeviceTc {
         }
     }
 
+    /// Returns the maps from CPUs to transmit queues, if there are any.
+    fn xps<'g>(&'g self, guard: &'g Guard) -> Option<&'g xps::Maps> {
+        self.extras.get()?.xps.load(guard)
+    }
+
     /// Returns the CPUs whose packets use transmit queue `queue` (`xps_cpus`).
     ///
     /// # Errors
@@ -499,7 +535,7 @@ impl DeviceTc {
         let queues = self.queue.load(guard);
         let classes = queues.and_then(|queues| queues.classes.as_ref());
         let none = xps::Maps::default();
-        self.xps.load(guard).unwrap_or(&none).cpus(queue, classes)
+        self.xps(guard).unwrap_or(&none).cpus(queue, classes)
     }
 
     /// Returns the traffic class whose packets use a transmit queue.
@@ -524,13 +560,14 @@ impl DeviceTc {
     ) -> Result<(), Error> {
         let _tree = self.tree();
         let queues = self.queue.load(guard);
-        let mut maps = self.xps.load(guard).cloned().unwrap_or_default();
+        let mut maps = self.xps(guard).cloned().unwrap_or_default();
         maps.set(
             queue,
             cpus,
             queues.and_then(|queues| queues.classes.as_ref()),
         )?;
-        self.xps.replace(Some(maps).filter(|maps| !maps.is_empty()));
+        let maps = Some(maps).filter(|maps| !maps.is_empty());
+        self.extras().xps.replace(maps);
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use std::net::Ipv4Addr;
 
 use weir_netlink::ifla::arphrd;
 use weir_packet::header::ethernet::multicast_v4;
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rare::Rare;
 
@@ -76,12 +77,23 @@ pub struct Groups {
     state: Mutex<State, order::Groups>,
     /// The addresses of the memberships.
     sketch: Sketch,
-    pub(super) querier: Querier,
+    querier: OnceBox<Querier>,
 }
 
 impl Groups {
     pub(super) fn lock(&self) -> MutexGuard<'_, State, order::Groups> {
         self.state.lock()
+    }
+
+    /// Returns what the device has learned from queries.
+    pub(super) fn querier(&self) -> &Querier {
+        static UNHEARD: Querier = Querier::new();
+        self.querier.get().unwrap_or(&UNHEARD)
+    }
+
+    /// Returns what the device has learned from queries, to be changed.
+    pub(super) fn learn(&self) -> &Querier {
+        self.querier.get_or_make(Querier::new)
     }
 
     /// Returns whether the device is a member of a group (`ip_check_mc_rcu`).

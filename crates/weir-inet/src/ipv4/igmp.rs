@@ -102,17 +102,16 @@ pub(super) struct Querier {
     interval: AtomicU64,
 }
 
-impl Default for Querier {
-    fn default() -> Self {
+impl Querier {
+    /// Nothing was learned.
+    pub const fn new() -> Self {
         Self {
-            old: Default::default(),
+            old: [const { AtomicU64::new(0) }; 2],
             robustness: AtomicU32::new(0),
             interval: AtomicU64::new(QUERY_INTERVAL),
         }
     }
-}
 
-impl Querier {
     /// Takes notice of a querier of version 1 or 2.
     fn saw(&self, site: &Site<'_>, version: usize) {
         let times = u64::from(robustness(site)) * self.interval.load(Relaxed);
@@ -171,7 +170,7 @@ impl Reports {
 
 /// Returns how often a change is announced.
 fn robustness(site: &Site<'_>) -> u32 {
-    let told = site.device.ipv4().groups.querier.robustness.load(Relaxed);
+    let told = site.device.ipv4().groups.querier().robustness.load(Relaxed);
     if told != 0 {
         return told;
     }
@@ -184,7 +183,7 @@ pub fn version(all: &Conf<Ipv4Conf>, device: &Device, now: u64) -> u8 {
     let own = &device.conf().ipv4;
     let is = |version: i32| {
         let forced = |conf: &Conf<Ipv4Conf>| conf.get(Ipv4Conf::ForceIgmpVersion) == version;
-        forced(all) || forced(own) || device.ipv4().groups.querier.sees(version as usize, now)
+        forced(all) || forced(own) || device.ipv4().groups.querier().sees(version as usize, now)
     };
     match (is(1), is(2)) {
         (true, _) => 1,
@@ -410,7 +409,7 @@ fn floating(code: u8) -> u64 {
 /// Handles a query, which is answered after a random time (`igmp_heard_query`).
 fn asked(site: &Site<'_>, code: u8, mut group: Ipv4Addr, message: &[u8]) -> Result<(), DropReason> {
     let groups = &site.device.ipv4().groups;
-    let querier = &groups.querier;
+    let querier = groups.learn();
     let version = version_of(site);
     let mut most = floating(code) * TENTH;
     if message.len() == 8 {

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use weir_netlink::{Error, errno, ifa, rta};
 use weir_packet::header::ndisc::solicited_node;
 use weir_sync::order::{self, Mutex, MutexGuard};
+use weir_sync::rare::Rare;
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 use weir_sync::small_map::SmallMap;
 
@@ -224,13 +225,20 @@ struct Dad {
 struct State {
     /// The timer of the next lifetime expiry.
     timer: Option<TimerId>,
-    dad: SmallMap<Ipv6Addr, Dad>,
+    /// The addresses whose solicited-node group the device has joined, and the detection that runs for each.
+    joined: SmallMap<Ipv6Addr, Option<Dad>>,
     /// The subnet-router anycast addresses that have a route.
-    anycast: BTreeSet<Ipv6Addr>,
-    /// The addresses whose solicited-node group the device has joined.
-    joined: SmallMap<Ipv6Addr, ()>,
+    anycast: Rare<BTreeSet<Ipv6Addr>>,
     /// The temporary addresses. `None` on a device that never had any.
     privacy: Option<Box<Privacy>>,
+}
+
+impl State {
+    /// Returns whether the detection of duplicates of an address runs.
+    fn detects(&self, address: Ipv6Addr) -> bool {
+        let joined = self.joined.get(&address);
+        joined.is_some_and(Option::is_some)
+    }
 }
 
 /// The addresses of a device.
@@ -386,7 +394,8 @@ impl Work<'_, '_> {
             return;
         };
         let site = self.site;
-        if !site.is_quiet() && self.state.joined.insert(address, ()).is_none() {
+        if !site.is_quiet() && !self.state.joined.contains_key(&address) {
+            self.state.joined.insert(address, None);
             self.join_solicited(address);
         }
         let tentative = self.list.get(at).is_some_and(|a| a.is_tentative());
@@ -395,12 +404,14 @@ impl Work<'_, '_> {
         if site.is_quiet() || unwanted || !tentative {
             return self.finish_dad(address);
         }
-        if !site.device.ipv6().addresses.is_ready() || self.state.dad.contains_key(&address) {
+        if !site.device.ipv6().addresses.is_ready() || self.state.detects(address) {
             return;
         }
         let probes = site.device.conf().ipv6.get(Ipv6Conf::DadTransmits);
         let timer = arm_dad(&site, address, site.stack.clock.now());
-        self.state.dad.insert(address, Dad { timer, probes });
+        self.state
+            .joined
+            .insert(address, Some(Dad { timer, probes }));
     }
 
     fn start_all(&mut self, addresses: &[&Arc<Address>]) {
@@ -433,7 +444,8 @@ impl Work<'_, '_> {
     }
 
     fn stop_dad(&mut self, address: Ipv6Addr) {
-        if let Some(dad) = self.state.dad.remove(&address) {
+        let joined = self.state.joined.get_mut(&address);
+        if let Some(dad) = joined.and_then(Option::take) {
             self.site.stack.timers.cancel(dad.timer);
         }
     }
@@ -552,7 +564,10 @@ impl Work<'_, '_> {
             .map(|a| a.network())
             .filter(|network| !network.is_unspecified())
             .collect();
-        let present = std::mem::replace(&mut self.state.anycast, wanted.clone());
+        if wanted.is_empty() && self.state.anycast.get().is_none() {
+            return;
+        }
+        let present = std::mem::replace(self.state.anycast.change(), wanted.clone());
         let device = self.site.device;
         for network in present.difference(&wanted) {
             self.leave_solicited(*network);
@@ -614,11 +629,11 @@ impl Work<'_, '_> {
             }
         }
         let inet = site.device.ipv6();
-        inet.solicitations.stop(&site);
+        inet.stop_solicitations(&site);
         if gone {
             // Its groups are left as a whole.
             self.state.joined.take();
-            self.state.anycast.clear();
+            self.state.anycast = Rare::default();
             inet.groups.end(&site);
         } else if was_ready {
             inet.groups.down(&site);
@@ -687,7 +702,7 @@ impl Addresses {
         site.device.link.ips_changed(site.guard, site.device);
         if has_source && site.stack.config.link_chatter {
             super::mld::has_source(site);
-            site.device.ipv6().solicitations.start(site);
+            site.device.ipv6().solicitations().start(site);
         }
         Ok((answer, news))
     }
@@ -867,7 +882,7 @@ impl Addresses {
     /// Handles a tentative address that another host has (`addrconf_dad_failure`).
     pub fn duplicate(&self, site: &Site<'_>, address: Ipv6Addr) {
         self.change_told(site, |work| {
-            if !work.state.dad.contains_key(&address) {
+            if !work.state.detects(address) {
                 return;
             }
             work.stop_dad(address);

@@ -11,6 +11,7 @@ use std::net::Ipv6Addr;
 
 use weir_netlink::ifla::arphrd;
 use weir_packet::header::ethernet::multicast_v6;
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rare::Rare;
 
@@ -53,10 +54,12 @@ pub(super) struct Group {
     /// The device was the last host to report the group.
     pub reported: bool,
     /// The timer of a further MLDv1 report.
-    pub timer: Option<TimerId>,
+    pub timer: Option<Box<TimerId>>,
     /// The number of MLDv2 reports that still have to announce the join.
-    pub changes: u32,
+    pub changes: u16,
 }
+
+const _: () = assert!(size_of::<Group>() == 32);
 
 impl Group {
     fn new(address: Ipv6Addr) -> Self {
@@ -90,6 +93,7 @@ impl Group {
                 | flag(self.is_silent(), maf::NOREPORT),
             wait: self
                 .timer
+                .as_ref()
                 .map_or(0, |timer| timer.time().saturating_sub(now)),
         }
     }
@@ -131,12 +135,23 @@ pub struct Groups {
     state: Mutex<State, order::Groups>,
     /// The addresses of the memberships.
     sketch: Sketch,
-    pub(super) querier: Querier,
+    querier: OnceBox<Querier>,
 }
 
 impl Groups {
     pub(super) fn lock(&self) -> MutexGuard<'_, State, order::Groups> {
         self.state.lock()
+    }
+
+    /// Returns what the device has learned from queries.
+    pub(super) fn querier(&self) -> &Querier {
+        static UNHEARD: Querier = Querier::new();
+        self.querier.get().unwrap_or(&UNHEARD)
+    }
+
+    /// Returns what the device has learned from queries, to be changed.
+    pub(super) fn learn(&self) -> &Querier {
+        self.querier.get_or_make(Querier::new)
     }
 
     /// Returns whether the device has joined a group.
@@ -263,6 +278,6 @@ fn dropped(site: &Site<'_>, group: &mut Group) {
         let _ = taken::remove_group(site.stack, site.guard, device, mac, Reference::Plain);
     }
     if let Some(timer) = group.timer.take() {
-        site.stack.timers.cancel(timer);
+        site.stack.timers.cancel(*timer);
     }
 }

@@ -109,8 +109,9 @@ pub(super) struct Querier {
     response: AtomicU64,
 }
 
-impl Default for Querier {
-    fn default() -> Self {
+impl Querier {
+    /// Nothing was learned.
+    pub const fn new() -> Self {
         Self {
             old: AtomicU64::new(0),
             robustness: AtomicU32::new(ROBUSTNESS),
@@ -118,9 +119,7 @@ impl Default for Querier {
             response: AtomicU64::new(RESPONSE_INTERVAL),
         }
     }
-}
 
-impl Querier {
     /// Takes notice of a querier of version 1 (`mld_set_v1_mode`).
     fn saw_old(&self, now: u64) {
         let times = u64::from(self.robustness.load(Relaxed)) * self.interval.load(Relaxed);
@@ -174,7 +173,7 @@ fn is_v1(site: &Site<'_>) -> bool {
             2 => false,
             1 => true,
             _ => {
-                let until = site.device.ipv6().groups.querier.old.load(Relaxed);
+                let until = site.device.ipv6().groups.querier().old.load(Relaxed);
                 site.stack.clock.now() < until
             }
         },
@@ -190,7 +189,7 @@ fn is_v2_only(site: &Site<'_>) -> bool {
 
 /// Returns how often a change is announced.
 fn robustness(site: &Site<'_>) -> u32 {
-    site.device.ipv6().groups.querier.robustness.load(Relaxed)
+    site.device.ipv6().groups.querier().robustness.load(Relaxed)
 }
 
 /// Returns the longest time between unsolicited reports in ns (`unsolicited_report_interval`).
@@ -210,7 +209,7 @@ pub(super) fn joined(site: &Site<'_>, state: &mut State, at: usize) {
     };
     let reports = reports.change();
     if !is_v1(site) {
-        group.changes = robustness(site);
+        group.changes = robustness(site).try_into().unwrap_or(u16::MAX);
         return reports.changed(site);
     }
     let address = group.address;
@@ -220,7 +219,7 @@ pub(super) fn joined(site: &Site<'_>, state: &mut State, at: usize) {
     if group.timer.is_none() {
         let delay = reports.chance.below(site, CHANCE, interval(site));
         let again = move |cx: &mut Cx<'_>, device: &Arc<Device>| report_again(cx, device, address);
-        group.timer = Some(chatter::after(site, delay, again));
+        group.timer = Some(Box::new(chatter::after(site, delay, again)));
     }
     group.reported = true;
 }
@@ -383,7 +382,7 @@ fn heard(site: &Site<'_>, address: Ipv6Addr) {
     let mut state = site.device.ipv6().groups.lock();
     if let Some(group) = state.list.iter_mut().find(|g| g.address == address) {
         if let Some(timer) = group.timer.take() {
-            site.stack.timers.cancel(timer);
+            site.stack.timers.cancel(*timer);
         }
         group.reported = false;
     }
@@ -392,7 +391,7 @@ fn heard(site: &Site<'_>, address: Ipv6Addr) {
 /// Handles a query (`__mld_query_work`).
 fn asked(site: &Site<'_>, group: Ipv6Addr, message: &[u8]) {
     let groups = &site.device.ipv6().groups;
-    let querier = &groups.querier;
+    let querier = groups.learn();
     let code = message.get(4..6).and_then(|code| code.first_chunk());
     let code = code.map_or(0, |code| u16::from_be_bytes(*code));
     let is_old = message.len() == QUERY_V1;
@@ -462,14 +461,18 @@ fn answer_each(site: &Site<'_>, asked: Ipv6Addr, most: u64) {
     for group in list.iter_mut().rev().filter(|group| !group.is_silent()) {
         let address = group.address;
         if !(asked.is_unspecified() || asked == address)
-            || group.timer.is_some_and(|timer| timer.time() < now + most)
+            || group
+                .timer
+                .as_ref()
+                .is_some_and(|timer| timer.time() < now + most)
         {
             continue;
         }
         let delay = reports.chance.below(site, CHANCE, most);
         let next = move |cx: &mut Cx<'_>, device: &Arc<Device>| report_again(cx, device, address);
-        if let Some(timer) = group.timer.replace(chatter::after(site, delay, next)) {
-            site.stack.timers.cancel(timer);
+        let next = Box::new(chatter::after(site, delay, next));
+        if let Some(timer) = group.timer.replace(next) {
+            site.stack.timers.cancel(*timer);
         }
     }
 }

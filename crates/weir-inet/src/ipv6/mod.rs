@@ -30,6 +30,7 @@ use weir_packet::Packet;
 use weir_packet::header::ETH_P_IPV6;
 use weir_packet::header::icmp::{ICMPV6_ADDR_UNREACH, ICMPV6_DEST_UNREACH};
 use weir_packet::header::ndisc::solicited_node;
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Domain, Guard};
 
@@ -56,12 +57,19 @@ pub struct Inet {
     pub addresses: Addresses,
     /// The groups.
     pub groups: group::Groups,
+    /// What most devices lack, once it was first changed.
+    seldom: OnceBox<Seldom>,
+}
+
+/// The parts of a device's IPv6 side that most devices lack.
+#[derive(Debug, Default)]
+struct Seldom {
     /// The router solicitations.
-    pub solicitations: solicit::Solicitations,
+    solicitations: solicit::Solicitations,
     /// The interface identifier of automatic addresses (`ip token`), or 0.
-    pub token: AtomicU64,
+    token: AtomicU64,
     /// The secret of stable addresses (`stable_secret`).
-    pub secret: Mutex<Option<Ipv6Addr>, order::Groups>,
+    secret: Mutex<Option<Ipv6Addr>, order::Groups>,
 }
 
 impl Inet {
@@ -70,9 +78,47 @@ impl Inet {
         Self {
             addresses: Addresses::new(domain),
             groups: group::Groups::default(),
-            solicitations: solicit::Solicitations::default(),
-            token: AtomicU64::new(0),
-            secret: Mutex::default(),
+            seldom: OnceBox::default(),
+        }
+    }
+
+    fn seldom(&self) -> &Seldom {
+        self.seldom.get_or_make(Seldom::default)
+    }
+
+    /// Returns the router solicitations.
+    pub(crate) fn solicitations(&self) -> &solicit::Solicitations {
+        &self.seldom().solicitations
+    }
+
+    /// Ends the search for routers, if there is one.
+    pub(crate) fn stop_solicitations(&self, site: &Site<'_>) {
+        if let Some(seldom) = self.seldom.get() {
+            seldom.solicitations.stop(site);
+        }
+    }
+
+    /// Returns the interface identifier of automatic addresses (`ip token`), or 0.
+    pub fn token(&self) -> u64 {
+        let seldom = self.seldom.get();
+        seldom.map_or(0, |seldom| seldom.token.load(Relaxed))
+    }
+
+    /// Sets the interface identifier of automatic addresses.
+    pub(crate) fn set_token(&self, token: u64) {
+        if token != self.token() {
+            self.seldom().token.store(token, Relaxed);
+        }
+    }
+
+    /// Returns the secret of stable addresses (`stable_secret`).
+    pub fn secret(&self) -> Option<Ipv6Addr> {
+        *self.seldom.get()?.secret.lock()
+    }
+
+    fn set_secret(&self, secret: Option<Ipv6Addr>) {
+        if secret != self.secret() {
+            *self.seldom().secret.lock() = secret;
         }
     }
 }
@@ -178,7 +224,7 @@ pub struct Net {
 
 /// Returns the secret of a device's stable addresses, if there is one.
 pub(crate) fn stable_secret(ns: &Namespace, device: &Device) -> Option<Ipv6Addr> {
-    let own = *device.ipv6().secret.lock();
+    let own = device.ipv6().secret();
     own.or_else(|| *ns.ipv6().secret.lock())
 }
 
@@ -238,9 +284,9 @@ const NEVER_TEMPORARY: [u16; 4] = [arphrd::TUNNEL, arphrd::TUNNEL6, arphrd::SIT,
 pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     device.conf().ipv6.copy(&ns.conf().default.ipv6);
     device.mib().clear();
-    device.ipv6().token.store(0, Relaxed);
+    device.ipv6().set_token(0);
     let secret = *ns.ipv6().secret.lock();
-    *device.ipv6().secret.lock() = secret;
+    device.ipv6().set_secret(secret);
     if secret.is_some() {
         device
             .conf()
@@ -390,7 +436,7 @@ pub fn set_secret(ns: &Namespace, device: Option<&Device>, secret: Ipv6Addr) {
     };
     match device {
         Some(device) => {
-            *device.ipv6().secret.lock() = Some(secret);
+            device.ipv6().set_secret(Some(secret));
             set(device);
         }
         None => {

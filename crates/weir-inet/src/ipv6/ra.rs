@@ -100,7 +100,7 @@ pub(super) fn received(
     let own = device.ipv6().addresses.get(src, cx.guard);
     let is_foreign = conf.on(Ipv6Conf::AcceptRaFromLocal) || own.is_none_or(|a| a.is_tentative());
     if accepted {
-        device.ipv6().solicitations.router_answered(&site);
+        device.ipv6().stop_solicitations(&site);
         let lifetime = u32::from(header.lifetime());
         if conf.on(Ipv6Conf::AcceptRaDefrtr) && is_foreign && !is_short(&site, lifetime) {
             let pref = header.flags() >> 3 & 3;

@@ -61,12 +61,8 @@ impl Solicitations {
         }
     }
 
-    /// Ends the search, because a router has answered (`IF_RA_RCVD`).
-    pub(super) fn router_answered(&self, site: &Site<'_>) {
-        self.stop(site);
-    }
-
-    /// Ends the search, because the device went down (`addrconf_del_rs_timer`).
+    /// Ends the search, because a router has answered (`IF_RA_RCVD`) or the device went down
+    /// (`addrconf_del_rs_timer`).
     pub(super) fn stop(&self, site: &Site<'_>) {
         let mut state = self.state.lock();
         if let Some(timer) = state.made().and_then(|state| state.timer.take()) {
@@ -114,7 +110,7 @@ fn next(cx: &mut Cx<'_>, device: &Arc<Device>) {
     let wanted = device.conf().ipv6.get(Ipv6Conf::RouterSolicitations);
     let source = link_local_of(device, cx.guard);
     {
-        let mut state = device.ipv6().solicitations.state.lock();
+        let mut state = device.ipv6().solicitations().state.lock();
         let state = state.change();
         if state.timer.take().is_none()
             || !device.ipv6().addresses.is_ready()

@@ -500,7 +500,7 @@ impl Bond {
         if on {
             let taken = master.taken();
             let macs = |list: &taken::List| list.entries().iter().map(|entry| entry.mac).collect();
-            wanted = [macs(&taken.unicast), macs(&taken.multicast)];
+            wanted = [macs(taken.unicast()), macs(&taken.multicast)];
         }
         if on && self.uses_lacp() && !wanted[1].contains(&LACP_GROUP) {
             wanted[1].push(LACP_GROUP);
@@ -508,9 +508,8 @@ impl Bond {
         {
             let mut passed = slave.passed.lock();
             let mut taken = slave.device.taken();
-            let taken = &mut *taken;
-            let lists = [&mut taken.unicast, &mut taken.multicast];
-            for ((list, before), wanted) in lists.into_iter().zip(&*passed).zip(&wanted) {
+            let lists = taken.lists().into_iter();
+            for ((list, before), wanted) in lists.zip(&*passed).zip(&wanted) {
                 for mac in wanted.iter().filter(|mac| !before.contains(mac)) {
                     // A plain reference is always granted.
                     let _ = list.add(*mac, taken::Reference::Plain);

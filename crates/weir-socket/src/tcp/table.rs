@@ -2,8 +2,8 @@
 //! The connections of a namespace by their addresses and ports (`tcp_hashinfo`), those in TIME_WAIT included, and the
 //! settings of TCP.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
 
 use weir_core::random::mix;
 use weir_inet::sockets::{interest, sockets};
@@ -56,7 +56,6 @@ pub struct Connections {
     secret: Secret,
     open: AtomicU64,
     metrics: Metrics,
-    default: Arc<Config>,
 }
 
 impl Connections {
@@ -68,7 +67,6 @@ impl Connections {
             secret: Secret([key(1), key(2), key(3), key(4)]),
             open: AtomicU64::new(0),
             metrics: Metrics::new(),
-            default: Arc::default(),
         }
     }
 
@@ -186,7 +184,8 @@ impl Connections {
             .take_while(|(name, _)| name.starts_with("ipv4/tcp_"))
             .peekable();
         if changed.peek().is_none() {
-            return self.default.clone();
+            static DEFAULT: LazyLock<Arc<Config>> = LazyLock::new(Arc::default);
+            return DEFAULT.clone();
         }
         let mut config = Config::default();
         for (name, value) in changed {

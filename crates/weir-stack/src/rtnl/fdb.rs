@@ -132,7 +132,7 @@ fn shown(device: &Device) -> Vec<Vec<u8>> {
         out.bytes().to_vec()
     };
     let taken = device.taken();
-    let entries = [&taken.unicast, &taken.multicast].map(|list| list.entries().iter());
+    let entries = [taken.unicast(), &taken.multicast].map(|list| list.entries().iter());
     entries
         .into_iter()
         .flatten()

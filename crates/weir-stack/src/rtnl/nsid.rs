@@ -10,7 +10,7 @@ use weir_netlink::{Error, Policy, RtGenMsg, Rule, Strictness, Table, errno, poli
 use std::sync::Arc;
 
 use crate::namespace::{Namespace, NsId};
-use crate::nsid::{Refused, assign, fill, known};
+use crate::nsid::{Ids, Refused, assign, fill, known};
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
 pub use crate::nsid::{find, id_of};
@@ -126,7 +126,13 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let request = ctl.message;
     let (_, attrs) = request.parse::<RtGenMsg>(&POLICY, ctl.get_strictness())?;
     let target = target(ctl, &attrs, "Invalid target network namespace id")?;
-    let ids = |ns: &Namespace| ns.nsids.lock().iter().collect::<Vec<_>>();
+    let ids = |ns: &Namespace| {
+        let ids = ns.nsids.lock();
+        ids.get()
+            .into_iter()
+            .flat_map(Ids::iter)
+            .collect::<Vec<_>>()
+    };
     let rows: Vec<(i32, Option<i32>)> = match &target {
         None => ids(ctl.ns).into_iter().map(|(id, _)| (id, None)).collect(),
         Some(target) => ids(target)

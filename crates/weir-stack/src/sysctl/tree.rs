@@ -468,7 +468,7 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
             let secret = match &whose {
                 Whose::All => None,
                 Whose::Default => *ns.ipv6().secret.lock(),
-                Whose::Device(device) => *device.ipv6().secret.lock(),
+                Whose::Device(device) => device.ipv6().secret(),
             };
             let words = secret.ok_or(errno::EIO)?.segments();
             words.map(|word| format!("{word:04x}")).join(":")

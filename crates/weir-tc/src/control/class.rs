@@ -174,10 +174,13 @@ pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> 
 
 /// Removes deleted qdiscs from the tree.
 fn forget(tree: &mut Tree, gone: &Gone) {
+    let Some(children) = tree.children.made() else {
+        return;
+    };
     for node in &gone.nodes {
-        tree.children.remove(&node.handle);
+        children.remove(&node.handle);
         for child in under(node) {
-            tree.children.remove(&child.handle);
+            children.remove(&child.handle);
         }
     }
 }

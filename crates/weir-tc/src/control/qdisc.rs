@@ -466,7 +466,7 @@ impl<'a> Job<'a> {
             old
         };
         if let Some(new) = new.filter(|_| parent.is_some()) {
-            tree.children.insert(new.handle, new.clone());
+            tree.children.change().insert(new.handle, new.clone());
         }
         self.notify(
             self.tcm.parent,
@@ -479,10 +479,12 @@ impl<'a> Job<'a> {
             new.refs.store(self.device.tx_queues() + 1, Relaxed);
         }
         if let Some(old) = old {
-            for child in under(&old) {
-                tree.children.remove(&child.handle);
+            if let Some(children) = tree.children.made() {
+                for child in under(&old) {
+                    children.remove(&child.handle);
+                }
+                children.remove(&old.handle);
             }
-            tree.children.remove(&old.handle);
             self.gone.nodes.push(old);
         }
         Ok(())

@@ -181,7 +181,7 @@ const ATTRIBUTES: &[Attribute] = &[
     both(
         "ifalias",
         |_, device| {
-            let alias = device.names().alias.clone();
+            let alias = device.names().alias().map(str::to_owned);
             // Without an alias the file is empty and has no newline.
             Ok(alias.unwrap_or_default())
         },

@@ -12,7 +12,6 @@
 //! Not implemented: another address after a duplicate one in the modes 2 and 3.
 
 use std::net::Ipv6Addr;
-use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::ifa;
 
@@ -69,7 +68,7 @@ impl Prefix {
 fn address_in(site: &Site<'_>, prefix: Ipv6Addr) -> Option<(Ipv6Addr, bool, u32)> {
     let high = u128::from(prefix) >> 64 << 64;
     let device = site.device;
-    let token = device.ipv6().token.load(Relaxed);
+    let token = device.ipv6().token();
     if token != 0 {
         return Some(((high | u128::from(token)).into(), true, 0));
     }
@@ -166,9 +165,9 @@ impl Addresses {
     /// Sets the interface identifier of addresses to come, and ends the addresses of the one before
     /// (`inet6_set_iftoken`).
     pub fn set_token(&self, site: &Site<'_>, token: u64) {
-        site.device.ipv6().token.store(token, Relaxed);
+        site.device.ipv6().set_token(token);
         if token != 0 && self.is_ready() && site.stack.config.link_chatter {
-            site.device.ipv6().solicitations.start(site);
+            site.device.ipv6().solicitations().start(site);
         }
         self.change_told(site, |work| {
             for address in work.list.clone().iter().filter(|a| a.tokenized) {

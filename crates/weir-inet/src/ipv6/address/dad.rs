@@ -29,7 +29,8 @@ fn step_dad(cx: &mut Cx<'_>, device: &Arc<Device>, address: Ipv6Addr) {
     let site = Site::new(cx.stack, cx.guard, &ns, device);
     let mut probe = false;
     let changed = device.ipv6().addresses.change(&site, |work| {
-        let Some(dad) = work.state.dad.get_mut(&address) else {
+        let joined = work.state.joined.get_mut(&address);
+        let Some(dad) = joined.and_then(Option::as_mut) else {
             return Ok(());
         };
         if dad.probes <= 0 {

@@ -2,7 +2,6 @@
 //! Writes a device's attributes (`rtnl_fill_ifinfo`).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::{IfInfoMsg, LinkIfMap, LinkStats, LinkStats64, Writer, af, ifla, rtm};
 use weir_sync::rcu::Guard;
@@ -87,7 +86,7 @@ pub fn statistics(device: &Device) -> LinkStats64 {
 
 /// Writes a device's IPv6 settings that are not sysctls (`inet6_fill_ifla6_attrs`).
 fn put_inet6(device: &Device, out: &mut Writer) {
-    let token = u128::from(device.ipv6().token.load(Relaxed));
+    let token = u128::from(device.ipv6().token());
     out.put(ifla::inet6::TOKEN, &token.to_be_bytes());
     out.put_u8(
         ifla::inet6::ADDR_GEN_MODE,
@@ -177,7 +176,7 @@ fn write(
     }
     out.put_u8(ifla::CARRIER, u8::from(device.link.carrier(stack, device)));
     out.put_str(ifla::QDISC, &crate::datapath::root_qdisc(device, guard));
-    if let Some(alias) = &names.alias {
+    if let Some(alias) = names.alias() {
         out.put_c_str(ifla::IFALIAS, alias.as_bytes());
     }
     let (ups, downs) = device.carrier_changes();
@@ -254,9 +253,9 @@ fn write(
         out.end(inet6);
     }
     out.end(spec);
-    if !names.alt.is_empty() {
+    if !names.alt().is_empty() {
         let list = out.nest(ifla::PROP_LIST);
-        for name in &names.alt {
+        for name in names.alt() {
             out.put_str(ifla::ALT_IFNAME, name);
         }
         out.end(list);

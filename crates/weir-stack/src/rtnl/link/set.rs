@@ -145,7 +145,11 @@ pub fn set(
     if let Some(alias) = attrs.get(ifla::IFALIAS) {
         let text = alias.payload.split(|octet| *octet == 0).next();
         let text = String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
-        device.names().alias = Some(text).filter(|alias| !alias.is_empty());
+        let alias = Some(text).filter(|alias| !alias.is_empty());
+        let mut names = device.names();
+        if alias.is_some() || names.alias().is_some() {
+            names.others().alias = alias;
+        }
         changed_if_up = true;
     }
     if let Some(mac) = parse::mac(attrs, ifla::BROADCAST)? {
@@ -326,7 +330,7 @@ pub fn alternative_name(
     let mut links = ns.links();
     if add {
         // Like `rtnl_prop_list_size`, assume the maximum length for each name.
-        let size = match device.names().alt.len() {
+        let size = match device.names().alt().len() {
             0 => 0,
             count => 4 + PROPERTY * count,
         };
@@ -341,7 +345,7 @@ pub fn alternative_name(
                 errno::EEXIST
             }));
         }
-        device.names().alt.push(name.to_owned());
+        device.names().others().alt.push(name.to_owned());
         links.by_name.insert(name.to_owned(), device.clone());
         return Ok(());
     }
@@ -353,7 +357,7 @@ pub fn alternative_name(
     if !own || names.name == name {
         return Err(Error::new(errno::EINVAL));
     }
-    names.alt.retain(|other| other != name);
+    names.others().alt.retain(|other| other != name);
     links.by_name.remove(name);
     Ok(())
 }
