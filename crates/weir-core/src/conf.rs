@@ -42,6 +42,20 @@ macro_rules! slots {
                 defaults[slot as usize] = value;
                 defaults
             }
+
+            /// Returns values of which some are others.
+            #[allow(dead_code)] // as above
+            pub const fn with<const N: usize>(
+                mut values: [i32; $name::ALL.len()],
+                others: [($name, i32); N],
+            ) -> [i32; $name::ALL.len()] {
+                let mut at = 0;
+                while at < N {
+                    values[others[at].0 as usize] = others[at].1;
+                    at += 1;
+                }
+                values
+            }
         }
 
         impl $crate::conf::Slot for $name {
@@ -195,6 +209,21 @@ impl<S: Slot> Conf<S> {
         }
     }
 
+    /// Copies all values of another set, except those of the slots in `own`, which get the values there.
+    pub fn copy_but(&self, from: &Self, own: &[(S, i32)]) {
+        if own.is_empty() {
+            return self.copy(from);
+        }
+        for index in 0..self.defaults.as_ref().len() {
+            let mut own = own.iter();
+            let own = own.find(|(slot, _)| slot.index() == index);
+            self.put(
+                index,
+                own.map_or_else(|| from.at(index), |(_, value)| *value),
+            );
+        }
+    }
+
     /// Sets a slot. The caller checks the range.
     pub fn set(&self, slot: S, value: i32) {
         self.put(slot.index(), value);
@@ -272,6 +301,12 @@ mod tests {
             copy.set(slot, value);
         }
         assert!(copy.is_default() && !copy.equals(&conf) && Conf::<Few>::default().is_default());
+        static OWN: [i32; 3] = Few::with(Few::DEFAULTS, [(Few::A, 8), (Few::B, 9)]);
+        let special = Conf::<Few>::with_defaults(&OWN);
+        special.copy_but(&Conf::default(), &[(Few::A, 8), (Few::B, 9)]);
+        assert!(all(&special) == [8, 9, 3] && special.one.load(Relaxed) == 0);
+        special.copy_but(&conf, &[(Few::A, 8), (Few::B, 9)]);
+        assert!(all(&special) == [8, 9, 5] && special.own.get().is_none());
     }
 
     #[test]

@@ -353,7 +353,7 @@ impl Device {
         let mut parts = DeviceParts::default();
         for module in stack.layers.modules {
             if let Some(fill) = module.device {
-                fill(&mut parts, domain, ns);
+                fill(&mut parts, domain, ns, new.flags);
             }
         }
         let loopback = new.flags & weir_netlink::ifla::iff::LOOPBACK != 0;

@@ -102,8 +102,8 @@ pub struct Module {
     pub stack: Option<fn(&mut StackParts)>,
     /// Fills the module's places in a new namespace.
     pub namespace: Option<fn(&mut NamespaceParts, &NewNamespace<'_>)>,
-    /// Fills the module's places in a new device.
-    pub device: Option<fn(&mut DeviceParts, &Domain, &Namespace)>,
+    /// Fills the module's places in a new device, which begins with these `IFF_*` flags.
+    pub device: Option<fn(&mut DeviceParts, &Domain, &Namespace, u32)>,
     /// The protocols that the module receives (`dev_add_pack`).
     pub packet_types: &'static [PacketType],
     /// Called for every event of a device (`register_netdevice_notifier`).

@@ -376,7 +376,7 @@ static DEVICE: Key<DeviceMib, 4> = Key::new();
 /// The counters' places in the stack.
 pub static MODULE: Module = Module {
     namespace: Some(|parts, _| parts.fill(&NAMESPACE, Mib::default())),
-    device: Some(|parts, _, _| parts.fill(&DEVICE, DeviceMib::default())),
+    device: Some(|parts, _, _, _| parts.fill(&DEVICE, DeviceMib::default())),
     ..Module::NONE
 };
 

@@ -189,7 +189,7 @@ pub struct DeviceConf {
 impl Default for DeviceConf {
     fn default() -> Self {
         Self {
-            ipv4: Conf::with_defaults(&IPV4_OF_DEVICES),
+            ipv4: Conf::with_defaults(&DEVICES4),
             ipv6: Conf::default(),
             neigh4: Conf::default(),
             neigh6: Conf::with_defaults(&NEIGH6),
@@ -197,9 +197,31 @@ impl Default for DeviceConf {
     }
 }
 
+impl DeviceConf {
+    /// The settings that a loopback device begins with. Those of its namespace are copied when it enters.
+    fn of_loopback() -> Self {
+        Self {
+            ipv4: Conf::with_defaults(&LOOPBACK4),
+            ipv6: Conf::with_defaults(&LOOPBACK6),
+            ..Self::default()
+        }
+    }
+}
+
+static DEVICES4: [i32; Ipv4Conf::ALL.len()] = IPV4_OF_DEVICES;
+
 /// Where `ipv4_devconf_dflt` differs from `ipv4_devconf`.
-static IPV4_OF_DEVICES: [i32; Ipv4Conf::ALL.len()] =
+const IPV4_OF_DEVICES: [i32; Ipv4Conf::ALL.len()] =
     Ipv4Conf::defaults_with(Ipv4Conf::AcceptSourceRoute, 1);
+/// The values that IPv4 gives a loopback device (`inetdev_init`).
+pub(crate) const IPV4_OF_LOOPBACK: [(Ipv4Conf, i32); 2] =
+    [(Ipv4Conf::DisableXfrm, 1), (Ipv4Conf::DisablePolicy, 1)];
+/// The values that IPv6 gives a loopback device (`ipv6_add_dev`).
+pub(crate) const IPV6_OF_LOOPBACK: [(Ipv6Conf, i32); 2] =
+    [(Ipv6Conf::AcceptDad, -1), (Ipv6Conf::UseTempaddr, -1)];
+/// What the settings of a loopback device begin with, so that it needs no values of its own.
+static LOOPBACK4: [i32; Ipv4Conf::ALL.len()] = Ipv4Conf::with(IPV4_OF_DEVICES, IPV4_OF_LOOPBACK);
+static LOOPBACK6: [i32; Ipv6Conf::ALL.len()] = Ipv6Conf::with(Ipv6Conf::DEFAULTS, IPV6_OF_LOOPBACK);
 /// Of the tables of the two families (`arp_tbl`, `nd_tbl`) this differs.
 static NEIGH6: [i32; Neigh::ALL.len()] = Neigh::defaults_with(Neigh::Locktime, 0);
 /// `ipv6_devconf` differs here from `ipv6_devconf_dflt`.
@@ -243,7 +265,13 @@ static NAMESPACE: Key<NamespaceConf, 0> = Key::new();
 pub static MODULE: Module = Module {
     stack: Some(|parts| parts.fill(&written::WRITTEN, written::Written::default())),
     namespace: Some(|parts, new| parts.fill(&NAMESPACE, inherit::begin(new))),
-    device: Some(|parts, _, ns| parts.fill(&DEVICE, ns.conf().default.clone())),
+    device: Some(|parts, _, ns, flags| {
+        let conf = match flags & iff::LOOPBACK {
+            0 => ns.conf().default.clone(),
+            _ => DeviceConf::of_loopback(),
+        };
+        parts.fill(&DEVICE, conf);
+    }),
     ..Module::NONE
 };
 

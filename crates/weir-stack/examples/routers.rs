@@ -18,7 +18,7 @@ use weir_stack::connection::Connection;
 use weir_stack::request::Peer;
 use weir_stack::sysctl::tree;
 use weir_stack::{Config, NsId, Stack};
-use weir_sync::rcu;
+use weir_sync::rcu::{self, CallbackMode};
 
 /// Counts blocks made, and the blocks and bytes present.
 struct Counting;
@@ -150,14 +150,33 @@ fn resident() -> f64 {
     pages.unwrap_or(0.0) * 4096.0
 }
 
-fn main() {
-    let mut words = std::env::args().skip(1);
-    let count = words.next().and_then(|word| word.parse().ok());
-    let count: u32 = count.unwrap_or(1_000);
-    let mode = words.next().unwrap_or_else(|| "in-place".into());
+/// What routers cost, each.
+pub struct Cost {
+    /// Made per second.
+    made: f64,
+    /// Made per second at each twentieth.
+    rates: Vec<f64>,
+    /// Deleted per second.
+    deleted: f64,
+    /// Growth of the resident memory, in bytes.
+    resident: f64,
+    /// Allocations to make it.
+    allocations: f64,
+    /// Blocks that it holds.
+    blocks: f64,
+    /// Bytes in those blocks, as asked for: the allocator rounds them up.
+    pub bytes: f64,
+    /// Allocations to delete it.
+    allocations_to_delete: f64,
+    /// Blocks and bytes that stay after it was deleted.
+    pub left: [f64; 2],
+}
+
+/// Makes `count` routers, then deletes them.
+pub fn measure(count: u32, mode: CallbackMode) -> Cost {
     let stack = weir_stack::build(Config {
         rcu: rcu::Config {
-            mode: mode.parse().expect("a mode of RCU callbacks"),
+            mode,
             ..rcu::Config::default()
         },
         ..Config::default()
@@ -187,7 +206,7 @@ fn main() {
     let present = counters();
     let per = |from: [f64; 3], to: [f64; 3]| [0, 1, 2].map(|at| (to[at] - from[at]) / each);
     let [allocations, blocks, bytes] = per(before, present);
-    let memory = (resident() - pages) / each;
+    let resident = (resident() - pages) / each;
     let start = Instant::now();
     for id in ids {
         assert!(stack.remove_namespace(id));
@@ -196,11 +215,39 @@ fn main() {
     stack.domain.barrier();
     let deleted = each / start.elapsed().as_secs_f64();
     let after = counters();
-    let [more, ..] = per(present, after);
+    let [allocations_to_delete, ..] = per(present, after);
     let [_, left, left_bytes] = per(before, after);
-    println!("made {made:.0}/s, deleted {deleted:.0}/s; resident memory {memory:.0} B each");
-    println!("to make: {allocations:.1} allocations; {blocks:.1} blocks and {bytes:.0} B stay");
-    println!("to delete: {more:.1} allocations; {left:.2} blocks and {left_bytes:.1} B stay");
-    let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
+    Cost {
+        made,
+        rates,
+        deleted,
+        resident,
+        allocations,
+        blocks,
+        bytes,
+        allocations_to_delete,
+        left: [left, left_bytes],
+    }
+}
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let count = words.next().and_then(|word| word.parse().ok());
+    let mode = words.next().unwrap_or_else(|| "in-place".into());
+    let mode = mode.parse().expect("a mode of RCU callbacks");
+    let cost = measure(count.unwrap_or(1_000), mode);
+    println!(
+        "made {:.0}/s, deleted {:.0}/s; resident memory {:.0} B each",
+        cost.made, cost.deleted, cost.resident
+    );
+    println!(
+        "to make: {:.1} allocations; {:.1} blocks and {:.0} B stay",
+        cost.allocations, cost.blocks, cost.bytes
+    );
+    println!(
+        "to delete: {:.1} allocations; {:.2} blocks and {:.1} B stay",
+        cost.allocations_to_delete, cost.left[0], cost.left[1]
+    );
+    let rates: Vec<String> = cost.rates.iter().map(|rate| format!("{rate:.0}")).collect();
     println!("rates: {}", rates.join(" "));
 }

@@ -59,7 +59,7 @@ const FEW: usize = 16;
 enum OfDevice<D: RouteDevice> {
     Few(Same<D>),
     /// By a hash of the content, and the number of entries at which to sweep next.
-    Many(Map<u64, Same<D>>, usize),
+    Many(Box<(Map<u64, Same<D>>, usize)>),
 }
 
 impl<D: RouteDevice> Default for OfDevice<D> {
@@ -79,13 +79,14 @@ impl<D: RouteDevice> OfDevice<D> {
     fn candidates(&self, info: &RouteInfo<D>) -> &[Weak<RouteInfo<D>>] {
         match self {
             Self::Few(list) => list,
-            Self::Many(by, _) => by.get(&content_of(info)).map_or(&[], Vec::as_slice),
+            Self::Many(many) => many.0.get(&content_of(info)).map_or(&[], Vec::as_slice),
         }
     }
 
     fn add(&mut self, info: &Arc<RouteInfo<D>>) {
         let list = match self {
-            Self::Many(by, limit) => {
+            Self::Many(many) => {
+                let (by, limit) = &mut **many;
                 let list = by.entry(content_of(info)).or_default();
                 sweep(list);
                 list.push(Arc::downgrade(info));
@@ -112,16 +113,16 @@ impl<D: RouteDevice> OfDevice<D> {
         }
         let same = by.entry(content_of(info)).or_default();
         same.push(Arc::downgrade(info));
-        *self = Self::Many(by, 64);
+        *self = Self::Many(Box::new((by, 64)));
     }
 
     /// Removes the infos that nothing refers to. Returns whether any is left.
     fn sweep(&mut self) -> bool {
         match self {
             Self::Few(list) => sweep(list),
-            Self::Many(by, _) => {
-                by.retain(|_, list| sweep(list));
-                !by.is_empty()
+            Self::Many(many) => {
+                many.0.retain(|_, list| sweep(list));
+                !many.0.is_empty()
             }
         }
     }
@@ -135,7 +136,7 @@ impl<D: RouteDevice> OfDevice<D> {
         };
         match self {
             Self::Few(infos) => list(infos),
-            Self::Many(by, _) => by.values().for_each(list),
+            Self::Many(many) => many.0.values().for_each(list),
         }
     }
 }

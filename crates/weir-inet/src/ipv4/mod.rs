@@ -45,6 +45,7 @@ use weir_netlink::ifla::iff;
 use weir_packet::header::icmp::{ICMP_DEST_UNREACH, ICMP_HOST_UNREACH};
 use weir_packet::header::{ETH_P_ARP, ETH_P_IP};
 use weir_packet::{Flags, Packet};
+use weir_sync::once_box::OnceBox;
 use weir_sync::rcu::{Domain, Guard};
 
 use address::Addresses;
@@ -59,7 +60,9 @@ use crate::listen::{ConfEvent, conf4};
 use crate::namespace::Namespace;
 use crate::neigh::{self, Protocol, WithNeighbours};
 use crate::parts::Key;
-use crate::settings::{Conf, HasIp, IPV4_MIN_MTU, Ipv4Conf, Target, WithSettings, written};
+use crate::settings::{
+    Conf, HasIp, IPV4_MIN_MTU, IPV4_OF_LOOPBACK, Ipv4Conf, Target, WithSettings, written,
+};
 use crate::sockets::{interest, sockets};
 use crate::stack::Stack;
 
@@ -69,7 +72,7 @@ pub struct Net {
     /// Per-host state, of both families.
     pub peers: peer::Peers,
     /// Packets in reassembly.
-    pub fragments: reassembly::Table,
+    fragments: OnceBox<reassembly::Table>,
     /// The groups joined by addresses of both families.
     pub autojoined: Autojoined,
     /// How many ICMP messages may be sent, both families.
@@ -83,11 +86,16 @@ impl Net {
     pub fn new(seed: u64) -> Self {
         Self {
             peers: peer::Peers::default(),
-            fragments: reassembly::Table::default(),
+            fragments: OnceBox::default(),
             autojoined: Autojoined::default(),
             icmp: Bucket::new(seed),
             ids: AtomicU32::new(0),
         }
+    }
+
+    /// Returns the packets in reassembly.
+    pub fn fragments(&self) -> &reassembly::Table {
+        self.fragments.get_or_make(reassembly::Table::default)
     }
 }
 
@@ -117,7 +125,7 @@ static NAMESPACE: Key<Net, 3> = Key::new();
 pub static MODULE: Module = Module {
     stack: Some(|parts| neigh::resolve_by(parts, false, &ARP)),
     namespace: Some(|parts, new| parts.fill(&NAMESPACE, Net::new(new.seed))),
-    device: Some(|parts, domain, _| parts.fill(&DEVICE, Inet::new(domain))),
+    device: Some(|parts, domain, _, _| parts.fill(&DEVICE, Inet::new(domain))),
     packet_types: &[PacketType {
         protocol: ETH_P_IP,
         receive,
@@ -211,11 +219,9 @@ pub fn larger(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> i32 {
 /// Initializes a device that entered a namespace with the namespace's `default` settings
 /// (`inetdev_init`).
 pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
-    device.conf().ipv4.copy(&ns.conf().default.ipv4);
-    if device.flags() & iff::LOOPBACK != 0 {
-        device.conf().ipv4.set(Ipv4Conf::DisableXfrm, 1);
-        device.conf().ipv4.set(Ipv4Conf::DisablePolicy, 1);
-    }
+    let loopback = device.flags() & iff::LOOPBACK != 0;
+    let own: &[_] = if loopback { &IPV4_OF_LOOPBACK } else { &[] };
+    device.conf().ipv4.copy_but(&ns.conf().default.ipv4, own);
     device.conf().neigh4.copy(&ns.conf().default.neigh4);
     if device.has_ipv4() {
         conf4(stack, ns, &ConfEvent::Began(device));

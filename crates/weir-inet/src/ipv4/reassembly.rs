@@ -182,8 +182,8 @@ pub fn gather(
     };
     let mut late = Vec::new();
     let added = {
-        let mut table = ns.ipv4().fragments.lock();
-        if ns.ipv4().fragments.limits.refuse(table.octets) {
+        let mut table = ns.ipv4().fragments().lock();
+        if ns.ipv4().fragments().limits.refuse(table.octets) {
             Added::Refused(packet, DropReason::NOMEM)
         } else {
             let queue = table
@@ -450,7 +450,7 @@ fn expire(cx: &mut Cx<'_>, at: DeviceKey, key: Key) {
         return;
     };
     let ns = first.namespace(cx.guard).clone();
-    let queue = take(cx, &mut ns.ipv4().fragments.lock(), &key);
+    let queue = take(cx, &mut ns.ipv4().fragments().lock(), &key);
     let Some(queue) = queue else { return };
     let counters = &cx.mib(&ns).ip;
     counters.add(Ip::ReasmFails, 1);

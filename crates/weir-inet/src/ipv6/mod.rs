@@ -47,7 +47,7 @@ use crate::mib::WithMib;
 use crate::namespace::Namespace;
 use crate::neigh::{self, Protocol, WithNeighbours};
 use crate::parts::Key;
-use crate::settings::{Conf, HasIp, Ipv6Conf, Target, WithSettings};
+use crate::settings::{Conf, HasIp, IPV6_OF_LOOPBACK, Ipv6Conf, Target, WithSettings};
 use crate::stack::Stack;
 
 /// A device's IPv6 side, beside settings.
@@ -130,7 +130,7 @@ static NAMESPACE: Key<Net, 4> = Key::new();
 pub static MODULE: Module = Module {
     stack: Some(|parts| neigh::resolve_by(parts, true, &DISCOVERY)),
     namespace: Some(|parts, new| parts.fill(&NAMESPACE, Net::new(new.domain, new.seed))),
-    device: Some(|parts, domain, _| parts.fill(&DEVICE, Inet::new(domain))),
+    device: Some(|parts, domain, _, _| parts.fill(&DEVICE, Inet::new(domain))),
     packet_types: &[PacketType {
         protocol: ETH_P_IPV6,
         receive,
@@ -208,9 +208,9 @@ fn device_event(site: &Site<'_>, event: Event) {
 #[derive(Debug)]
 pub struct Net {
     /// The fragments that wait for reassembly.
-    pub fragments: reassembly::Fragments,
+    fragments: OnceBox<reassembly::Fragments>,
     /// The fragments that wait for reassembly for connection tracking.
-    pub tracked_fragments: reassembly::Fragments,
+    tracked_fragments: OnceBox<reassembly::Fragments>,
     /// The seed of flow labels and identifications.
     pub seed: u64,
     idents: AtomicU32,
@@ -259,13 +259,24 @@ impl Net {
     pub fn new(domain: &Domain, seed: u64) -> Self {
         Self {
             labels: label::Labels::new(domain),
-            fragments: reassembly::Fragments::default(),
-            tracked_fragments: reassembly::Fragments::default(),
+            fragments: OnceBox::default(),
+            tracked_fragments: OnceBox::default(),
             seed: crate::random::seed_of(seed, "ipv6"),
             idents: AtomicU32::new(0),
             secret: Mutex::default(),
             expiry: Mutex::default(),
         }
+    }
+
+    /// Returns the fragments that wait for reassembly.
+    pub fn fragments(&self) -> &reassembly::Fragments {
+        self.fragments.get_or_make(reassembly::Fragments::default)
+    }
+
+    /// Returns the fragments that wait for reassembly for connection tracking.
+    pub fn tracked_fragments(&self) -> &reassembly::Fragments {
+        self.tracked_fragments
+            .get_or_make(reassembly::Fragments::default)
     }
 
     /// Returns the identification of the next fragmented datagram. It never repeats immediately and
@@ -282,7 +293,10 @@ const NEVER_TEMPORARY: [u16; 4] = [arphrd::TUNNEL, arphrd::TUNNEL6, arphrd::SIT,
 /// Initializes a device that entered a namespace with the namespace's `default` settings
 /// (`ipv6_add_dev`).
 pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
-    device.conf().ipv6.copy(&ns.conf().default.ipv6);
+    let loopback = device.flags() & iff::LOOPBACK != 0;
+    // A loopback device does no duplicate address detection and has no temporary addresses (`ipv6_add_dev`).
+    let own: &[_] = if loopback { &IPV6_OF_LOOPBACK } else { &[] };
+    device.conf().ipv6.copy_but(&ns.conf().default.ipv6, own);
     device.mib().clear();
     device.ipv6().set_token(0);
     let secret = *ns.ipv6().secret.lock();
@@ -293,12 +307,12 @@ pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device:
             .ipv6
             .set(Ipv6Conf::AddrGenMode, STABLE_PRIVACY);
     }
-    if device.flags() & (iff::NOARP | iff::LOOPBACK) != 0 {
-        // Such devices do no duplicate address detection (`ipv6_add_dev`).
+    if device.flags() & iff::NOARP != 0 && !loopback {
+        // Nor does such a device detect duplicates.
         device.conf().ipv6.set(Ipv6Conf::AcceptDad, -1);
     }
     let hardware = device.link.hardware_type();
-    if device.flags() & iff::LOOPBACK != 0 || NEVER_TEMPORARY.contains(&hardware) {
+    if !loopback && NEVER_TEMPORARY.contains(&hardware) {
         device.conf().ipv6.set(Ipv6Conf::UseTempaddr, -1);
     }
     device.conf().neigh6.copy(&ns.conf().default.neigh6);

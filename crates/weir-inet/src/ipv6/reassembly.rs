@@ -351,8 +351,8 @@ fn has_whole_chain(data: &[u8]) -> bool {
 /// Returns the fragments of a user.
 fn table(ns: &Namespace, user: User) -> &Fragments {
     match user {
-        User::Local => &ns.ipv6().fragments,
-        User::Conntrack(_) => &ns.ipv6().tracked_fragments,
+        User::Local => ns.ipv6().fragments(),
+        User::Conntrack(_) => ns.ipv6().tracked_fragments(),
     }
 }
 

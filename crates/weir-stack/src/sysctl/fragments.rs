@@ -65,9 +65,9 @@ pub(super) fn file(path: &str) -> Option<File> {
 
 fn limits(ns: &Namespace, of: Of) -> &Limits {
     match of {
-        Of::Ipv4 => &ns.ipv4().fragments.limits,
-        Of::Ipv6 => &ns.ipv6().fragments.limits,
-        Of::Conntrack => &ns.ipv6().tracked_fragments.limits,
+        Of::Ipv4 => &ns.ipv4().fragments().limits,
+        Of::Ipv6 => &ns.ipv6().fragments().limits,
+        Of::Conntrack => &ns.ipv6().tracked_fragments().limits,
     }
 }
 

@@ -213,7 +213,10 @@ fn a_redirected_packet_leaves_in_fragments_of_the_original_size() {
     frames.push(frames[1].clone());
     world.arrive("d1", &frames);
     assert!(world.left().is_empty());
-    assert_eq!((count(&world), world.ns.ipv4().fragments.held().0), (0, 1));
+    assert_eq!(
+        (count(&world), world.ns.ipv4().fragments().held().0),
+        (0, 1)
+    );
     assert_eq!(world.dropped("d1", Place::Ingress, Reason::DUP_FRAG), 1);
     world.arrive("d1", &[last]);
     let left = world.left();
@@ -226,7 +229,7 @@ fn a_redirected_packet_leaves_in_fragments_of_the_original_size() {
         assert_eq!(Ipv4::new(&frame[14..]).unwrap().id(), 77);
     }
     assert_eq!(
-        (count(&world), world.ns.ipv4().fragments.held()),
+        (count(&world), world.ns.ipv4().fragments().held()),
         (1, (0, 0))
     );
 }
@@ -307,7 +310,7 @@ fn zones_do_not_share_fragments() {
     world.arrive("d1", &frames[..1]);
     world.arrive("d2", &frames[1..]);
     assert_eq!((world.left().len(), count(&world)), (0, 0));
-    assert_eq!(world.ns.ipv4().fragments.held().0, 2);
+    assert_eq!(world.ns.ipv4().fragments().held().0, 2);
     world.arrive("d1", &frames[1..]);
     assert_eq!((world.left().len(), count(&world)), (2, 1));
 }
@@ -329,7 +332,7 @@ fn incomplete_packets_end_in_time() {
     world.arrive("d1", &frames);
     world.pass(29_999);
     assert_eq!(
-        (world.left().len(), world.ns.ipv4().fragments.held().0),
+        (world.left().len(), world.ns.ipv4().fragments().held().0),
         (0, 2)
     );
     world.pass(1);
@@ -341,7 +344,7 @@ fn incomplete_packets_end_in_time() {
         world.dropped("d1", Place::Ipv4Local, Reason::FRAG_REASM_TIMEOUT),
         2
     );
-    assert_eq!(world.ns.ipv4().fragments.held(), (0, 0));
+    assert_eq!(world.ns.ipv4().fragments().held(), (0, 0));
 }
 
 #[test]
@@ -352,7 +355,7 @@ fn fragments_take_bounded_memory() {
     for id in 0..4000 {
         world.arrive("d1", &pieces(&payload, &[0, 1000], id, false)[..1]);
     }
-    let (packets, octets) = world.ns.ipv4().fragments.held();
+    let (packets, octets) = world.ns.ipv4().fragments().held();
     assert!(octets <= (4 << 20) + 65_536, "{octets}");
     let refused = world.dropped("d1", Place::Ingress, Reason::NOMEM);
     assert_eq!(packets as u64 + refused, 4000);
@@ -378,7 +381,7 @@ fn malformed_fragments_are_dropped_with_their_reason() {
     header.truncate(14 + 30);
     world.arrive("d1", &[cut, beyond.from(1), header]);
     assert_eq!(world.dropped("d1", Place::Ingress, Reason::IP_INHDR), 3);
-    assert_eq!(world.ns.ipv4().fragments.held(), (0, 0));
+    assert_eq!(world.ns.ipv4().fragments().held(), (0, 0));
 }
 
 /// The fragments of a UDP datagram over IPv6, of `step` bytes each.
@@ -446,7 +449,7 @@ fn ipv6_fragments_are_reassembled_and_split_again() {
     let (lengths, joined) = join6(&world.left());
     assert_eq!(lengths, [1448, 1448, 256]);
     assert_eq!((joined, count(&world)), (segment, 1));
-    assert_eq!(world.ns.ipv6().tracked_fragments.held(), (0, 0));
+    assert_eq!(world.ns.ipv6().tracked_fragments().held(), (0, 0));
 }
 
 #[test]
@@ -571,7 +574,7 @@ fn a_balanced_packet_in_fragments_goes_to_its_backend_as_a_whole() {
     let first = frames.pop().unwrap();
     world.arrive("d1", &frames);
     assert!(world.left().is_empty());
-    assert_eq!(world.ns.ipv4().fragments.held().0, 1);
+    assert_eq!(world.ns.ipv4().fragments().held().0, 1);
     world.arrive("d1", &[first]);
     let left = world.left();
     let (lengths, joined) = join(&left, "d2");
@@ -582,7 +585,7 @@ fn a_balanced_packet_in_fragments_goes_to_its_backend_as_a_whole() {
     assert_eq!(joined[..4], [0x13, 0x88, 0x14, 0xe9]);
     assert_eq!(joined[8..], payload[8..]);
     assert!(verify_v4(SRC, DST, 17, &joined));
-    assert_eq!(world.ns.ipv4().fragments.held(), (0, 0));
+    assert_eq!(world.ns.ipv4().fragments().held(), (0, 0));
 }
 
 #[test]
@@ -594,14 +597,14 @@ fn a_balanced_ipv6_packet_in_fragments_goes_to_its_backend_as_a_whole() {
     let first = frames.remove(0);
     world.arrive("d1", &frames);
     assert!(world.left().is_empty());
-    assert_eq!(world.ns.ipv6().tracked_fragments.held().0, 1);
+    assert_eq!(world.ns.ipv6().tracked_fragments().held().0, 1);
     world.arrive("d1", &[first]);
     let (lengths, joined) = join6(&world.left());
     assert_eq!(lengths, [1496, 1496, 160]);
     assert_eq!(joined[..4], [0x13, 0x88, 0x14, 0xe9]);
     assert_eq!(joined[8..], segment[8..]);
     assert!(verify_v6(SRC6, DST6, 17, &joined));
-    assert_eq!(world.ns.ipv6().tracked_fragments.held(), (0, 0));
+    assert_eq!(world.ns.ipv6().tracked_fragments().held(), (0, 0));
 }
 
 #[test]
@@ -615,7 +618,7 @@ fn fragments_of_others_pass_a_balancer_as_they_are() {
     let (lengths, joined) = join(&left, "d2");
     assert_eq!((lengths, joined), (vec![1500, 548], datagram(2000)));
     // What comes from a backend's address may be an answer of the service.
-    assert_eq!(world.ns.ipv4().fragments.held(), (0, 0));
+    assert_eq!(world.ns.ipv4().fragments().held(), (0, 0));
     let mut answer = frames[0].clone();
     let length = answer.len();
     answer[26..30].copy_from_slice(&DST);
@@ -624,7 +627,7 @@ fn fragments_of_others_pass_a_balancer_as_they_are() {
     assert_eq!(answer.len(), length);
     world.arrive("d1", &[answer]);
     assert!(world.left().is_empty());
-    assert_eq!(world.ns.ipv4().fragments.held().0, 1);
+    assert_eq!(world.ns.ipv4().fragments().held().0, 1);
 }
 
 /// Gives a frame another destination address.

@@ -272,7 +272,7 @@ pub fn device(_: &Stack, ns: &Arc<Namespace>, name: &str) -> Option<String> {
 
 /// `/proc/net/sockstat` (`sockstat_seq_show`)
 pub fn sockstat(_: &Stack, ns: &Arc<Namespace>) -> String {
-    let (datagrams, bytes) = ns.ipv4().fragments.held();
+    let (datagrams, bytes) = ns.ipv4().fragments().held();
     let count = super::sockets::count(ns);
     let all = count(None, false);
     let [tcp, tcp6] = [false, true].map(|ipv6| count(Some(Kind::Tcp), ipv6));
@@ -286,7 +286,7 @@ pub fn sockstat(_: &Stack, ns: &Arc<Namespace>) -> String {
 
 /// `/proc/net/sockstat6` (`sockstat6_seq_show`)
 pub fn sockstat6(_: &Stack, ns: &Arc<Namespace>) -> String {
-    let (datagrams, bytes) = ns.ipv6().fragments.held();
+    let (datagrams, bytes) = ns.ipv6().fragments().held();
     let count = super::sockets::count(ns);
     let [tcp, udp, raw] = [Kind::Tcp, Kind::Udp, Kind::Raw].map(|kind| count(Some(kind), true));
     format!(
