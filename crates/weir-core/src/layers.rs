@@ -106,13 +106,47 @@ pub struct Module {
     pub device: Option<fn(&mut DeviceParts, &Domain, &Namespace, u32)>,
     /// The protocols that the module receives (`dev_add_pack`).
     pub packet_types: &'static [PacketType],
-    /// Called for every event of a device (`register_netdevice_notifier`).
-    pub device_event: Option<HearDevice>,
+    /// Called for the events of a device that it names (`register_netdevice_notifier`).
+    pub device_event: Option<Hears>,
     /// Called for every event of a namespace (`register_pernet_subsys`).
     pub namespace_event: Option<fn(&Stack, &Arc<Namespace>, NamespaceEvent)>,
     /// Finds the devices that depend on another: those of a namespace on top of a device, or all whose
     /// underlay is the namespace.
     pub above: Option<Above>,
+}
+
+/// The events of a device that a module hears, and its function. A router has ninety events while it is made and
+/// deleted, of which most modules need a few.
+#[derive(Clone, Copy)]
+pub struct Hears {
+    /// [`Event::bit`] of each.
+    events: u32,
+    hear: HearDevice,
+}
+
+impl Hears {
+    /// Has `hear` called for the events of these kinds. What an event carries does not count.
+    pub const fn of(events: &[Event], hear: HearDevice) -> Self {
+        let (mut bits, mut at) = (0, 0);
+        while at < events.len() {
+            bits |= events[at].bit();
+            at += 1;
+        }
+        Self { events: bits, hear }
+    }
+}
+
+/// The functions of all modules by the kind of event that they hear, each in the order of the modules.
+pub(crate) struct Hearers([Box<[HearDevice]>; u32::BITS as usize]);
+
+impl Hearers {
+    pub(crate) fn of(modules: &[&Module]) -> Self {
+        let all = || modules.iter().filter_map(|module| module.device_event);
+        Self(std::array::from_fn(|number| {
+            let hears = |hears: &Hears| hears.events >> number & 1 != 0;
+            all().filter(hears).map(|hears| hears.hear).collect()
+        }))
+    }
 }
 
 impl Module {
@@ -181,7 +215,8 @@ impl<'a> Site<'a> {
 
     /// Notifies the modules of an event of the device, in their order (`call_netdevice_notifiers`).
     pub fn notify(&self, event: Event) {
-        for hear in &self.stack.device_hearers {
+        let hearers = &self.stack.device_hearers.0;
+        for hear in &hearers[event.bit().trailing_zeros() as usize] {
             hear(self, event);
         }
     }
@@ -241,6 +276,33 @@ pub enum Event {
         /// The device's index in the new namespace.
         ifindex: u32,
     },
+}
+
+impl Event {
+    /// Returns a bit that stands for the kind of event.
+    const fn bit(self) -> u32 {
+        1 << match self {
+            Self::Entered => 0,
+            Self::Activated => 1,
+            Self::Deactivated => 2,
+            Self::Up => 3,
+            Self::Down => 4,
+            Self::Carrier => 5,
+            Self::Operstate => 6,
+            Self::State => 7,
+            Self::Renamed => 8,
+            Self::L3Master => 9,
+            Self::Address => 10,
+            Self::Failover => 11,
+            Self::NotifyPeers => 12,
+            Self::Mtu { .. } => 13,
+            Self::Features => 14,
+            Self::Gone => 15,
+            Self::Detached => 16,
+            Self::Changed { .. } => 17,
+            Self::Moves { .. } => 18,
+        }
+    }
 }
 
 /// An event of a namespace.

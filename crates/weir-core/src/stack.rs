@@ -23,7 +23,7 @@ use crate::clock::{Clock, Holds, TimerId, Timers};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey, Observer};
 use crate::drops::{DropCounters, DropObserver};
-use crate::layers::{HearDevice, Inherited, Layers, NamespaceEvent, PROTOCOLS, PacketType};
+use crate::layers::{Hearers, Inherited, Layers, NamespaceEvent, PROTOCOLS, PacketType};
 use crate::namespace::{Global, Namespace, NsId, Slot};
 use crate::parts::StackParts;
 use crate::posted::Posted;
@@ -110,7 +110,7 @@ pub struct Shared {
     /// The protocols of all modules, in their order.
     pub packet_types: Box<[PacketType]>,
     /// The modules that hear of devices, in their order.
-    pub(crate) device_hearers: Box<[HearDevice]>,
+    pub(crate) device_hearers: Hearers,
     /// What modules have here.
     pub parts: StackParts,
     measuring: AtomicBool,
@@ -245,11 +245,7 @@ impl Stack {
             watching: Mutex::default(),
             layers,
             packet_types: types,
-            device_hearers: layers
-                .modules
-                .iter()
-                .filter_map(|m| m.device_event)
-                .collect(),
+            device_hearers: Hearers::of(layers.modules),
             parts,
             measuring: AtomicBool::new(false),
             namespaces: Mutex::default(),

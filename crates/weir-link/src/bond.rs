@@ -41,7 +41,7 @@ use crate::device::{Device, LinkTotals, Mac};
 use crate::ethtool::{Driver, Link as LinkReport, LinkSettings, RELEASE};
 use crate::features::{Offer, bit};
 use crate::kind::Master;
-use crate::layers::{Event, Module, Site};
+use crate::layers::{Event, Hears, Module, Site};
 use crate::request::Ctl;
 use crate::stack::Stack;
 use crate::{Kind, Link, NewLink, ethernet, register};
@@ -125,7 +125,17 @@ struct Handle(Arc<Bond>);
 
 /// Follows the ports of bonds.
 pub static MODULE: Module = Module {
-    device_event: Some(device_event),
+    device_event: Some(Hears::of(
+        &[
+            Event::Up,
+            Event::Carrier,
+            Event::Down,
+            Event::Renamed,
+            Event::Features,
+            Event::Gone,
+        ],
+        device_event,
+    )),
     ..Module::NONE
 };
 

@@ -39,7 +39,7 @@ use crate::device::{Device, Mac};
 use crate::ethtool::{Driver, Link as LinkReport};
 use crate::features::{Offer, bit};
 use crate::kind::{Bridging, Fdb, Master};
-use crate::layers::{Event, Module, Site};
+use crate::layers::{Event, Hears, Module, Site};
 use crate::request::Ctl;
 use crate::stack::Stack;
 use crate::{Kind, Link, NewLink, ethernet, register};
@@ -83,7 +83,17 @@ struct Handle(Arc<Bridge>);
 
 /// Follows the ports of bridges.
 pub static MODULE: Module = Module {
-    device_event: Some(device_event),
+    device_event: Some(Hears::of(
+        &[
+            Event::Address,
+            Event::Up,
+            Event::Down,
+            Event::Carrier,
+            Event::Mtu { before: 0 },
+            Event::Gone,
+        ],
+        device_event,
+    )),
     ..Module::NONE
 };
 

@@ -35,7 +35,7 @@ use crate::ethtool::{Driver, Link as LinkReport, LinkSettings};
 use crate::features::{Offer, bit};
 use crate::ipv4::WithIpv4;
 use crate::ipv6::WithIpv6;
-use crate::layers::{Event, Module, Site};
+use crate::layers::{Event, Hears, Module, Site};
 use crate::macvlan::port::Filter;
 use crate::namespace::{Namespace, NsId};
 use crate::request::Ctl;
@@ -54,7 +54,16 @@ pub static KIND: Kind = Kind {
 
 /// Follows the lower devices of ipvlans.
 pub static MODULE: Module = Module {
-    device_event: Some(device_event),
+    device_event: Some(Hears::of(
+        &[
+            Event::Up,
+            Event::Operstate,
+            Event::Features,
+            Event::Mtu { before: 0 },
+            Event::Address,
+        ],
+        device_event,
+    )),
     above: Some(above),
     ..Module::NONE
 };

@@ -33,7 +33,7 @@ use crate::device::{AddressOrigin, Device, Mac, NewDevice};
 use crate::drops::Place;
 use crate::ethtool::{Driver, Link as LinkReport, LinkSettings};
 use crate::features::{Offer, bit};
-use crate::layers::{Event, Module, Site};
+use crate::layers::{Event, Hears, Module, Site};
 use crate::namespace::{Namespace, NsId};
 use crate::request::Ctl;
 use crate::stack::Stack;
@@ -50,7 +50,17 @@ pub static KIND: Kind = Kind {
 
 /// Follows the lower devices of macvlans.
 pub static MODULE: Module = Module {
-    device_event: Some(device_event),
+    device_event: Some(Hears::of(
+        &[
+            Event::Up,
+            Event::Down,
+            Event::Operstate,
+            Event::Features,
+            Event::Mtu { before: 0 },
+            Event::Address,
+        ],
+        device_event,
+    )),
     above: Some(above),
     ..Module::NONE
 };

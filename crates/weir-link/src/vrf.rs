@@ -37,7 +37,7 @@ use crate::features::{Offer, bit};
 use crate::ipv4::{self, route::Hop};
 use crate::ipv6;
 use crate::kind::Master;
-use crate::layers::{Event, Module, Site};
+use crate::layers::{Event, Hears, Module, Site};
 use crate::namespace::Namespace;
 use crate::neigh;
 use crate::request::Ctl;
@@ -56,7 +56,7 @@ pub static KIND: Kind = Kind {
 
 /// Releases ports that go away.
 pub static MODULE: Module = Module {
-    device_event: Some(device_event),
+    device_event: Some(Hears::of(&[Event::Gone], device_event)),
     ..Module::NONE
 };
 

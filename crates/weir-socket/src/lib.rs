@@ -42,7 +42,7 @@ mod udp;
 
 use std::sync::Arc;
 
-use weir_core::layers::Module;
+use weir_core::layers::{Event, Hears, Module};
 use weir_inet::sockets::{self, Arrived, Hooks, Report};
 use weir_netlink::errno;
 use weir_packet::Packet;
@@ -72,7 +72,10 @@ pub static MODULE: Module = Module {
         sockets::register(parts, &HOOKS);
         ports::fill(parts, new.domain, new.seed);
     }),
-    device_event: Some(packet::device_event),
+    device_event: Some(Hears::of(
+        &[Event::Up, Event::Down, Event::Gone],
+        packet::device_event,
+    )),
     ..Module::NONE
 };
 

@@ -10,7 +10,7 @@ use weir_tc::{Env, Host};
 
 use crate::device::Device;
 use crate::drops::Place;
-use crate::layers::{Event, Module, NamespaceEvent, Site};
+use crate::layers::{Event, Hears, Module, NamespaceEvent, Site};
 use crate::namespace::Namespace;
 use crate::stack::Stack;
 use crate::sysctl::tree;
@@ -84,7 +84,10 @@ pub fn with_env<R>(
 
 /// Qdiscs and filters follow devices and namespaces.
 pub static MODULE: Module = Module {
-    device_event: Some(device_event),
+    device_event: Some(Hears::of(
+        &[Event::Activated, Event::Deactivated, Event::Detached],
+        device_event,
+    )),
     namespace_event: Some(namespace_event),
     ..Module::NONE
 };

@@ -16,7 +16,7 @@ use super::{Address, Events, Family, Fib, FibHost, RouteDevice};
 use crate::clock::Holds;
 use crate::cpu::Cx;
 use crate::device::Device;
-use crate::layers::{self, Module, NamespaceEvent, Site};
+use crate::layers::{self, Hears, Module, NamespaceEvent, Site};
 use crate::namespace::Namespace;
 use crate::parts::{Key, StackParts};
 use crate::settings::{HasIp, Ipv4, Ipv4Conf, Ipv6Conf, WithSettings};
@@ -31,7 +31,18 @@ static FIB: Key<Fib<Arc<Device>>, 1> = Key::new();
 /// Routes and rules in the stack.
 pub static MODULE: Module = Module {
     namespace: Some(|parts, new| parts.fill(&FIB, Fib::new(new.domain))),
-    device_event: Some(device_event),
+    device_event: Some(Hears::of(
+        &[
+            layers::Event::Entered,
+            layers::Event::Detached,
+            layers::Event::Down,
+            layers::Event::L3Master,
+            layers::Event::Carrier,
+            layers::Event::Gone,
+            layers::Event::Renamed,
+        ],
+        device_event,
+    )),
     namespace_event: Some(namespace_event),
     ..Module::NONE
 };

@@ -20,7 +20,7 @@ use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Domain, Guard};
 
 use crate::device::{Device, DeviceKey};
-use crate::layers::{Event, Module, Site};
+use crate::layers::{Event, Hears, Module, Site};
 use crate::namespace::Namespace;
 use crate::parts::{Key, StackParts};
 use crate::stack::Stack;
@@ -225,7 +225,17 @@ pub fn tell_input(stack: &Stack, ns: &Namespace, device: &Device, input: Option<
 /// MPLS in the stack.
 pub static MODULE: Module = Module {
     namespace: Some(|parts, _| parts.fill(&STATE, OnceBox::default())),
-    device_event: Some(device_event),
+    device_event: Some(Hears::of(
+        &[
+            Event::Entered,
+            Event::Renamed,
+            Event::Down,
+            Event::Up,
+            Event::Carrier,
+            Event::Gone,
+        ],
+        device_event,
+    )),
     ..Module::NONE
 };
 

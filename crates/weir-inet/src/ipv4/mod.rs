@@ -55,7 +55,7 @@ use crate::cpu::Cx;
 use crate::device::Device;
 use crate::fib::sync::Loss;
 use crate::icmp_limit::Bucket;
-use crate::layers::{Event, Module, PacketType, Site};
+use crate::layers::{Event, Hears, Module, PacketType, Site};
 use crate::listen::{ConfEvent, conf4};
 use crate::namespace::Namespace;
 use crate::neigh::{self, Protocol, WithNeighbours};
@@ -130,7 +130,21 @@ pub static MODULE: Module = Module {
         protocol: ETH_P_IP,
         receive,
     }],
-    device_event: Some(device_event),
+    device_event: Some(Hears::of(
+        &[
+            Event::Entered,
+            Event::Up,
+            Event::Down,
+            Event::Carrier,
+            Event::Address,
+            Event::Mtu { before: 0 },
+            Event::NotifyPeers,
+            Event::Renamed,
+            Event::L3Master,
+            Event::Gone,
+        ],
+        device_event,
+    )),
     ..Module::NONE
 };
 

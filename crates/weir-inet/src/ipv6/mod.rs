@@ -41,7 +41,7 @@ use crate::clock::{Holds, TimerId};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::fib::host::WithRoutes;
-use crate::layers::{Event, Module, PacketType, Site};
+use crate::layers::{Event, Hears, Module, PacketType, Site};
 use crate::listen::{ConfEvent, conf6};
 use crate::mib::WithMib;
 use crate::namespace::Namespace;
@@ -135,7 +135,21 @@ pub static MODULE: Module = Module {
         protocol: ETH_P_IPV6,
         receive,
     }],
-    device_event: Some(device_event),
+    device_event: Some(Hears::of(
+        &[
+            Event::Entered,
+            Event::Up,
+            Event::Down,
+            Event::Carrier,
+            Event::State,
+            Event::Address,
+            Event::Mtu { before: 0 },
+            Event::L3Master,
+            Event::NotifyPeers,
+            Event::Gone,
+        ],
+        device_event,
+    )),
     ..Module::NONE
 };
 

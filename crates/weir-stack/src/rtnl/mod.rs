@@ -12,7 +12,7 @@ use weir_netlink::{Error, TcMsg, Writer, af, errno, nlm, rtm};
 use weir_packet::header::ndisc::NdOption;
 
 use crate::drops::Place;
-use crate::layers::{Event, Module, Site};
+use crate::layers::{Event, Hears, Module, Site};
 use crate::listen::{ConfEvent, Listener};
 use crate::namespace::Namespace;
 use crate::sysctl::{Ipv4Conf, Ipv6Conf};
@@ -113,7 +113,19 @@ pub static MODULE: Module = Module {
         crate::neigh::listen(parts, neighbour::hear);
         crate::listen::listen(parts, &Listening);
     }),
-    device_event: Some(device_event),
+    device_event: Some(Hears::of(
+        &[
+            Event::Changed { ty: 0, change: 0 },
+            Event::Features,
+            Event::Failover,
+            Event::NotifyPeers,
+            Event::Moves {
+                nsid: 0,
+                ifindex: 0,
+            },
+        ],
+        device_event,
+    )),
     ..Module::NONE
 };
 

@@ -26,7 +26,7 @@ use weir_netlink::{
 
 use super::{Command, Family};
 use crate::device::Device;
-use crate::layers::{Event, Module, Site};
+use crate::layers::{Event, Hears, Module, Site};
 use crate::namespace::Namespace;
 use crate::parts::Key;
 use crate::rtnl::{Collected, Ctl, Dump, DumpCtl};
@@ -57,13 +57,11 @@ pub static MODULE: Module = Module {
     stack: Some(|parts| {
         parts.get_mut(&SEQUENCE);
     }),
-    device_event: Some(|site, event| {
-        if event == Event::Features {
-            tell(site.stack, site.ns, attr::MSG_FEATURES_NTF, |w| {
-                features::fill(w, attr::MSG_FEATURES_NTF, site.device, true);
-            });
-        }
-    }),
+    device_event: Some(Hears::of(&[Event::Features], |site, _| {
+        tell(site.stack, site.ns, attr::MSG_FEATURES_NTF, |w| {
+            features::fill(w, attr::MSG_FEATURES_NTF, site.device, true);
+        });
+    })),
     ..Module::NONE
 };
 
