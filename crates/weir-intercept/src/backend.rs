@@ -230,7 +230,8 @@ pub enum InetCall {
     Plain(SocketId),
     /// Returns when the socket has all packets of the present time, if the stack's clock is virtual.
     Delivered(SocketId),
-    /// How many bytes of a stream its peer has not acknowledged (`SIOCOUTQ`), as value.
+    /// How many bytes of a stream its peer has not acknowledged (`SIOCOUTQ`), as value. The bytes of the reply are a u32: how
+    /// many the stack has received that have not got into the pair.
     Queued(SocketId),
     /// `shutdown` of a socket that carries no stream.
     Shutdown(SocketId, i32),

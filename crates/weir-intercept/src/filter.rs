@@ -28,13 +28,16 @@ pub(crate) const READ_FDS: std::ops::Range<u32> = 992..1020;
 /// The descriptors of netlink sockets of programs that may look for an answer without waiting for
 /// it. Sends and receives on them stop (`supervisor/traffic.rs`).
 pub(crate) const TRAFFIC_FDS: std::ops::Range<u32> = 896..960;
+/// The descriptors of netlink sockets of programs that always wait for an answer. Sends and receives of messages go
+/// through there, and stop at all other numbers.
+pub(crate) const QUICK_FDS: std::ops::Range<u32> = 512..576;
+/// A flag of `sendmsg` that no kind of socket looks at. With it the call goes through: a program that is about to start
+/// passes its listener to the supervisor.
+pub(crate) const UNSEEN: u32 = libc::MSG_FIN as u32;
 /// The descriptors of datagram, raw and packet sockets, whose calls all stop (`supervisor/internet/`).
-pub(crate) const SOCKET_FDS: std::ops::Range<u32> = 512..896;
+pub(crate) const SOCKET_FDS: std::ops::Range<u32> = 576..896;
 /// Those of programs with more of them, which have raised their limit of open files.
 pub(crate) const HIGH_FDS: std::ops::Range<u32> = 16_384..81_920;
-/// The numbers of standard input and output, onto which a server of datagrams is started by inetd. The calls on messages
-/// stop there, since only sockets have them.
-pub(crate) const STANDARD_FDS: std::ops::Range<u32> = 0..3;
 /// A `write` of at most this many bytes to standard output stops too. A shell runs `echo 1 > FILE`
 /// as `open`, `dup2` to 1, `write`; trapping this `write` is the only way to make a refused value
 /// fail in the shell.
@@ -143,7 +146,12 @@ const FIRST_WRITE_FD: u32 = WRITE_FDS.start;
 const TRAFFIC: Test = Range(0, SOCKET_FDS.start, TRAFFIC_FDS.end - 1);
 const SOCKETS: Test = Range(0, SOCKET_FDS.start, SOCKET_FDS.end - 1);
 const HIGH: Test = Range(0, HIGH_FDS.start, HIGH_FDS.end - 1);
-const STANDARD: Test = Range(0, STANDARD_FDS.start, STANDARD_FDS.end - 1);
+/// The same for the second descriptor of `splice`.
+const SOCKETS_OUT: Test = Range(2, SOCKET_FDS.start, SOCKET_FDS.end - 1);
+const HIGH_OUT: Test = Range(2, HIGH_FDS.start, HIGH_FDS.end - 1);
+/// All numbers but [`QUICK_FDS`]. Only sockets have messages, and most programs send few by these calls.
+const BELOW: Test = Range(0, 0, QUICK_FDS.start - 1);
+const ABOVE: Test = Range(0, QUICK_FDS.end, u32::MAX);
 /// Families that would reach a network outside: INET, INET6, PACKET, VSOCK, XDP.
 const OUTSIDE: &[u32] = &[
     libc::AF_INET as u32,
@@ -157,30 +165,34 @@ const OUTSIDE: &[u32] = &[
 const RULES: &[Rule] = &[
     // Datagrams. They come first because `tc -b` makes few other calls, and each comparison before
     // them slows it down.
-    (If::Always, libc::SYS_sendmsg, &[TRAFFIC], Notify),
-    (If::NoHostNetwork, libc::SYS_sendmsg, &[HIGH], Notify),
-    (If::NoHostNetwork, libc::SYS_sendmsg, &[STANDARD], Notify),
     (
         If::NoHostNetwork,
         libc::SYS_sendmsg,
-        &[AnyOf(2, STREAM_FLAGS)],
+        &[BELOW, NoneOf(2, UNSEEN)],
         Notify,
     ),
+    (
+        If::NoHostNetwork,
+        libc::SYS_sendmsg,
+        &[ABOVE, NoneOf(2, UNSEEN)],
+        Notify,
+    ),
+    (If::Always, libc::SYS_sendmsg, &[TRAFFIC], Notify),
+    (If::NoHostNetwork, libc::SYS_recvmsg, &[BELOW], Notify),
+    (If::NoHostNetwork, libc::SYS_recvmsg, &[ABOVE], Notify),
     (If::Always, libc::SYS_recvmsg, &[TRAFFIC], Notify),
-    (If::NoHostNetwork, libc::SYS_recvmsg, &[HIGH], Notify),
-    (If::NoHostNetwork, libc::SYS_recvmsg, &[STANDARD], Notify),
     (
         If::Always,
         libc::SYS_recvmsg,
         &[AnyOf(2, RECEIVE_FLAGS)],
         Notify,
     ),
+    (If::NoHostNetwork, libc::SYS_sendmmsg, &[BELOW], Notify),
+    (If::NoHostNetwork, libc::SYS_sendmmsg, &[ABOVE], Notify),
     (If::Always, libc::SYS_sendmmsg, &[TRAFFIC], Notify),
-    (If::NoHostNetwork, libc::SYS_sendmmsg, &[HIGH], Notify),
-    (If::NoHostNetwork, libc::SYS_sendmmsg, &[STANDARD], Notify),
+    (If::NoHostNetwork, libc::SYS_recvmmsg, &[BELOW], Notify),
+    (If::NoHostNetwork, libc::SYS_recvmmsg, &[ABOVE], Notify),
     (If::Always, libc::SYS_recvmmsg, &[TRAFFIC], Notify),
-    (If::NoHostNetwork, libc::SYS_recvmmsg, &[HIGH], Notify),
-    (If::NoHostNetwork, libc::SYS_recvmmsg, &[STANDARD], Notify),
     (
         If::Always,
         libc::SYS_recvmmsg,
@@ -346,6 +358,10 @@ const RULES: &[Rule] = &[
     (If::NoHostNetwork, libc::SYS_dup3, &[HIGH], Notify),
     (If::NoHostNetwork, libc::SYS_sendfile, &[SOCKETS], Notify),
     (If::NoHostNetwork, libc::SYS_sendfile, &[HIGH], Notify),
+    (If::NoHostNetwork, libc::SYS_splice, &[SOCKETS], Notify),
+    (If::NoHostNetwork, libc::SYS_splice, &[HIGH], Notify),
+    (If::NoHostNetwork, libc::SYS_splice, &[SOCKETS_OUT], Notify),
+    (If::NoHostNetwork, libc::SYS_splice, &[HIGH_OUT], Notify),
     (
         If::NoHostNetwork,
         libc::SYS_fcntl,

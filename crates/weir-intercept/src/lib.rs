@@ -3,7 +3,7 @@
 //!
 //! The program, unmodified and unprivileged, runs under a seccomp filter with a user-notification
 //! listener. A supervisor thread answers the calls that the filter stops (the table in
-//! `filter.rs`). All other calls, nearly every `sendmsg` and `recvmsg` among them, run natively.
+//! `filter.rs`). All other calls run natively, also the `sendmsg` and `recvmsg` of iproute2.
 //!
 //! ```text
 //!  program ──(netlink datagrams, a SEQPACKET socket)──────────► stack

@@ -22,6 +22,7 @@
 //! step errno` on failure; `exec` closes the pair.
 #![allow(unsafe_code)] // Raw system calls after fork, where std may not be used.
 use crate::backend::Errno;
+use crate::filter;
 use crate::sys;
 use libc::{c_char, c_int};
 use std::ffi::CString;
@@ -751,6 +752,8 @@ unsafe fn send_listener(setup: RawFd, listener: RawFd) -> i64 {
         libc::CMSG_DATA(header)
             .cast::<RawFd>()
             .write_unaligned(listener);
-        libc::sendmsg(setup, &message, libc::MSG_NOSIGNAL) as i64
+        // The filter is in force, and nobody serves its calls.
+        let flags = libc::MSG_NOSIGNAL | filter::UNSEEN as i32;
+        libc::sendmsg(setup, &message, flags) as i64
     }
 }

@@ -448,11 +448,56 @@ pub(crate) fn packet_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((read, write))
 }
 
+/// Creates a pipe whose ends do not block.
+pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let mut fds = [-1; 2];
+    // SAFETY: `fds` has room for the two descriptors.
+    check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) })?;
+    Ok((owned(fds[0])?, owned(fds[1])?))
+}
+
+/// Copies what is in a pipe, at most `most` bytes, to another; it stays in the first. EAGAIN if the first is empty and may
+/// get more, or the other is full.
+pub(crate) fn tee(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
+    let (from, to) = (from.as_raw_fd(), to.as_raw_fd());
+    // SAFETY: no pointers.
+    check(unsafe { libc::tee(from, to, most, libc::SPLICE_F_NONBLOCK) } as i64).map(|n| n as usize)
+}
+
+/// Moves at most `most` bytes between a pipe and another file. EAGAIN if the pipe is empty and may get more, or is full.
+pub(crate) fn splice(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    most: usize,
+) -> Result<usize, Errno> {
+    let (from, to) = (from.as_raw_fd(), to.as_raw_fd());
+    let (none, flags) = (std::ptr::null_mut(), libc::SPLICE_F_NONBLOCK);
+    // SAFETY: no offsets.
+    check(unsafe { libc::splice(from, none, to, none, most, flags) } as i64).map(|n| n as usize)
+}
+
+/// Returns whether an open file is a pipe.
+pub(crate) fn is_pipe(fd: BorrowedFd<'_>) -> bool {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the call fills `stat` if it succeeds, and it is read only then.
+    unsafe {
+        libc::fstat(fd.as_raw_fd(), stat.as_mut_ptr()) == 0
+            && stat.assume_init().st_mode & libc::S_IFMT == libc::S_IFIFO
+    }
+}
+
 /// Returns whether the open file does not block (`O_NONBLOCK`).
 pub(crate) fn is_nonblocking(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: no pointers.
     let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
     flags >= 0 && flags & libc::O_NONBLOCK != 0
+}
+
+/// Returns whether an open file may be written to.
+pub(crate) fn is_writable(fd: BorrowedFd<'_>) -> bool {
+    // SAFETY: no pointers.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
 /// Makes a descriptor non-blocking.
@@ -610,6 +655,14 @@ pub(crate) fn unread(fd: BorrowedFd<'_>) -> usize {
     let mut length: libc::c_int = 0;
     // SAFETY: the call writes one int.
     unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &mut length) };
+    usize::try_from(length).unwrap_or(0)
+}
+
+/// Returns how many bytes can be read from a socket (`FIONREAD`).
+pub(crate) fn to_read(fd: BorrowedFd<'_>) -> usize {
+    let mut length: libc::c_int = 0;
+    // SAFETY: the call writes one int.
+    unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &mut length) };
     usize::try_from(length).unwrap_or(0)
 }
 

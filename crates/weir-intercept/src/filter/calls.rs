@@ -195,8 +195,8 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Stops,
-        why: "A file that is sent through a datagram socket is its data; to other descriptors the kernel sends.",
-        calls: &[("sendfile", 40)],
+        why: "What a file or a pipe sends through a datagram socket, or a pipe gets from one, are its data; other descriptors are the kernel's.",
+        calls: &[("sendfile", 40), ("splice", 275)],
     },
     Group {
         fate: Fate::StopsByCarrier,
@@ -297,7 +297,6 @@ pub(crate) const GROUPS: &[Group] = &[
             ("fadvise64", 221),
             ("readahead", 187),
             ("copy_file_range", 326),
-            ("splice", 275),
             ("tee", 276),
             ("vmsplice", 278),
             ("syncfs", 306),

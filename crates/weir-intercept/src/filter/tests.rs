@@ -200,10 +200,42 @@ fn arguments_are_compared() {
     assert_eq!(ask(MODE_U, r, [3, 1, 1, 0x40, 0, 0]), NOTIFY);
     assert_eq!(ask(MODE_U, r, [3, 1, 1, 0x2000, 0, 0]), NOTIFY);
     let traffic = u64::from(TRAFFIC_FDS.start);
-    for call in [r, libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_recvmsg, w] {
+    for call in [r, libc::SYS_sendto, w] {
         assert_eq!(ask(MODE_U, call, [traffic, 0, 0x70f, 0, 0, 0]), NOTIFY);
         assert_eq!(ask(MODE_U, call, [3, 0, 0x70f, 0, 0, 0]), ALLOW);
     }
+    let host = Options {
+        host_network: true,
+        ..MODE_U
+    };
+    let messages = [
+        libc::SYS_sendmsg,
+        libc::SYS_sendmmsg,
+        libc::SYS_recvmsg,
+        libc::SYS_recvmmsg,
+    ];
+    for call in messages {
+        for fd in [0, 3, 511, 576, 1023, 1 << 20, u32::MAX.into()] {
+            assert_eq!(ask(MODE_U, call, [fd, 1, 0, 0, 0, 0]), NOTIFY, "{fd}");
+        }
+        for fd in [QUICK_FDS.start, QUICK_FDS.end - 1] {
+            assert_eq!(ask(MODE_U, call, [fd.into(), 1, 0, 0, 0, 0]), ALLOW, "{fd}");
+        }
+        assert_eq!(ask(host, call, [3, 1, 0, 0, 0, 0]), ALLOW);
+        assert_eq!(ask(host, call, [traffic, 1, 0, 0, 0, 0]), NOTIFY);
+    }
+    let unseen = u64::from(UNSEEN);
+    let listener = [3, 1, unseen, 0, 0, 0];
+    assert_eq!(ask(MODE_U, libc::SYS_sendmsg, listener), ALLOW);
+    for fd in [SOCKET_FDS.start, SOCKET_FDS.end - 1, HIGH_FDS.start] {
+        let fd = u64::from(fd);
+        for args in [[fd, 0, 3, 0, 9, 0], [3, 0, fd, 0, 9, 0]] {
+            assert_eq!(ask(MODE_U, libc::SYS_splice, args), NOTIFY, "{fd}");
+            assert_eq!(ask(host, libc::SYS_splice, args), ALLOW, "{fd}");
+        }
+    }
+    let elsewhere = [3, 0, 4, 0, 9, 0];
+    assert_eq!(ask(MODE_U, libc::SYS_splice, elsewhere), ALLOW);
     for count in [0, 1, 256, 257] {
         let stops = (1..=256).contains(&count);
         let expected = if stops { NOTIFY } else { ALLOW };
@@ -217,10 +249,6 @@ fn arguments_are_compared() {
     assert_eq!(ask(MODE_U, g, [3, 1, 3, 0, 0, 0]), NOTIFY);
     assert_eq!(ask(MODE_U, g, [3, 1, 39, 0, 0, 0]), NOTIFY);
     assert_eq!(ask(MODE_U, g, [3, 1, 8, 0, 0, 0]), NOTIFY);
-    let host = Options {
-        host_network: true,
-        ..MODE_U
-    };
     assert_eq!(ask(host, g, [3, 1, 8, 0, 0, 0]), ALLOW);
     for fd in [SOCKET_FDS.start, HIGH_FDS.start, HIGH_FDS.end - 1] {
         let fd = u64::from(fd);

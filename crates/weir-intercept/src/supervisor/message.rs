@@ -141,6 +141,36 @@ impl Place {
         self.control != 0
     }
 
+    /// Returns the room for data, in bytes.
+    pub(super) fn room(&self) -> u64 {
+        let add = |sum: u64, part: &(u64, u64)| sum.saturating_add(part.1);
+        self.parts.iter().fold(0, add)
+    }
+
+    /// Returns the descriptors of the control messages (`SCM_RIGHTS`).
+    pub(super) fn passed(&self, tid: u32) -> Vec<i32> {
+        let room = usize::try_from(self.control_length).unwrap_or(usize::MAX);
+        let control = read(tid, self.control, room.min(MAX_CONTROL)).unwrap_or_default();
+        let mut left = &control[..];
+        let mut found = Vec::new();
+        while left.len() >= CMSGHDR {
+            let length = usize::try_from(word(left, 0)).unwrap_or(usize::MAX);
+            let kind = word(left, 1);
+            let rights = [libc::SOL_SOCKET, libc::SCM_RIGHTS]
+                .map(i32::to_ne_bytes)
+                .concat();
+            let Some(body) = left.get(CMSGHDR..length) else {
+                break;
+            };
+            if kind.to_ne_bytes() == rights[..] {
+                let fds = body.as_chunks::<4>().0.iter();
+                found.extend(fds.map(|fd| i32::from_ne_bytes(*fd)));
+            }
+            left = left.get(length.next_multiple_of(8)..).unwrap_or_default();
+        }
+        found
+    }
+
     /// Appends the data, at most `most` bytes.
     pub(super) fn gather(&self, tid: u32, most: usize, into: &mut Vec<u8>) -> Result<(), Errno> {
         into.extend(sys::read_pieces(tid, &self.data(most, Longer::Refused)?)?);

@@ -356,6 +356,7 @@ impl Supervisor {
             libc::SYS_dup | libc::SYS_fcntl => self.duplicate_socket(call),
             libc::SYS_dup3 => self.duplicate_onto(call, call.int(2)),
             libc::SYS_sendfile => self.send_file(call),
+            libc::SYS_splice => self.splice(call),
             libc::SYS_getsockname => self.socket_name(call),
             libc::SYS_getpeername => self.peer_name(call),
             libc::SYS_setsockopt => self.set_option(call),

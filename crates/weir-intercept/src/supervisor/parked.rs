@@ -29,6 +29,8 @@ pub(super) enum Waiting {
     Connect(Connecting),
     /// Room for data.
     Room,
+    /// A pipe of `splice`: data (POLLIN) or room (POLLOUT).
+    Pipe(i16),
 }
 
 impl Waiting {
@@ -36,12 +38,14 @@ impl Waiting {
         match self {
             Waiting::Datagram | Waiting::Accept(_) => libc::POLLIN,
             Waiting::Connect(_) | Waiting::Room => libc::POLLOUT,
+            Waiting::Pipe(events) => events,
         }
     }
 
-    /// The option that limits the wait, and the error after that time.
+    /// The option that limits the wait, and the error after that time. A pipe has no such option.
     fn limit(self) -> (i32, i32) {
         match self {
+            Waiting::Pipe(_) => (0, libc::EAGAIN),
             Waiting::Datagram | Waiting::Accept(_) => (libc::SO_RCVTIMEO, libc::EAGAIN),
             Waiting::Connect(_) => (libc::SO_SNDTIMEO, libc::EINPROGRESS),
             Waiting::Room => (libc::SO_SNDTIMEO, libc::EAGAIN),
@@ -96,7 +100,10 @@ impl Calls {
 impl Supervisor {
     /// Lets a call wait. `file` is a duplicate of its descriptor.
     pub(super) fn park(&mut self, call: &Call, file: OwnedFd, waiting: Waiting) -> Handled {
-        let limit = sys::time_option(file.as_fd(), waiting.limit().0)?;
+        let limit = match waiting {
+            Waiting::Pipe(_) => None,
+            _ => sys::time_option(file.as_fd(), waiting.limit().0)?,
+        };
         if let Some(waits) = self.setup.waits.clone() {
             if let Waiting::Connect(connecting) = waiting {
                 self.calls
@@ -164,6 +171,11 @@ impl Supervisor {
                         self.handle(&call)
                     }
                     Waiting::Accept(listener) => self.accept_from(&call, listener, parked.file),
+                    Waiting::Pipe(_) => {
+                        // The other process may wait for this one to be the last.
+                        drop(parked.file);
+                        self.handle(&call)
+                    }
                 };
                 self.files.done();
                 self.keep_deadline(&call, parked.deadline);

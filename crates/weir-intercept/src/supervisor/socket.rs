@@ -22,11 +22,12 @@ use super::internet::InetSocket;
 use super::option::{KIND_MASK, write_option};
 use super::{FileKey, Handled, Supervisor, own_key, refuse, traffic};
 use crate::backend::{Errno, InetCall, SocketId, SocketOption, SocketRequest};
-use crate::filter::TRAFFIC_FDS;
+use crate::filter::{QUICK_FDS, TRAFFIC_FDS};
 use crate::seccomp::{Answer, Call};
 use crate::sys;
 use crate::transport::{self, Connection};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The protocols that the stack serves.
@@ -72,6 +73,8 @@ pub(super) struct Sockets {
     pub(super) stamps: BTreeMap<u64, Option<u64>>,
     /// The datagram sockets whose packets are plain ([`crate::datagram`]).
     pub(super) plain: BTreeSet<SocketId>,
+    /// The streams whose receives tell what is left ([`super::internet`]).
+    pub(super) counted: BTreeSet<SocketId>,
     /// The streams without a connection that `socket` has made, as far as is known.
     pub(super) idle: BTreeMap<SocketId, super::internet::Idle>,
     /// The streams whose programs did not wait for the end of the handshake, and have not asked for it by `connect`.
@@ -105,16 +108,17 @@ impl Supervisor {
             .answer_with(call, socket.as_fd(), close_on_exec, None)
     }
 
-    /// Returns a socket to the caller at a number whose traffic stops, if one is free and within
-    /// the program's limit.
-    pub(super) fn hand_out_for_traffic(
+    /// Returns a socket to the caller at one of these numbers, if one is free and within the program's limit, else at the
+    /// lowest that is free.
+    fn hand_out_at(
         &mut self,
         call: &Call,
         socket: &OwnedFd,
         kind: i32,
+        numbers: Range<u32>,
     ) -> Handled {
         let close_on_exec = kind & libc::SOCK_CLOEXEC != 0;
-        for number in TRAFFIC_FDS {
+        for number in numbers {
             let taken =
                 std::fs::symlink_metadata(format!("/proc/{}/fd/{number}", call.tid)).is_ok();
             if taken {
@@ -176,10 +180,11 @@ impl Supervisor {
                 options: BTreeSet::new(),
             },
         );
-        if Self::waits_for_answers(call) {
-            return self.hand_out(call, &client, kind);
-        }
-        self.hand_out_for_traffic(call, &client, kind)
+        let numbers = match Self::waits_for_answers(call) {
+            true => QUICK_FDS,
+            false => TRAFFIC_FDS,
+        };
+        self.hand_out_at(call, &client, kind, numbers)
     }
 
     pub(super) fn say_if_gone(&mut self, call: &Call, error: Errno) {

@@ -13,9 +13,9 @@
 //! datagram in the program's place, lets the stack answer, and returns. A receive stops as well and
 //! continues when the stack has written as much as the socket holds, so that a dump longer than its
 //! buffer has no gap. Each stop takes time, which `tc -b` should not pay. The programs of
-//! [`WAITING`] always wait, so their sockets get the lowest free number. So do the sockets of all
-//! programs once these numbers are taken or above the limit of open files. On a lowest-number
-//! socket only calls with `MSG_DONTWAIT` stop.
+//! [`WAITING`] always wait, so their sockets get numbers of [`QUICK_FDS`](crate::filter::QUICK_FDS),
+//! where only calls with `MSG_DONTWAIT` stop. Once such numbers are taken, or above the limit of
+//! open files, sockets get the lowest free number, where calls on messages stop.
 //!
 //! Datagram sockets of the internet families ([`super::internet`]) get numbers of their own, at which everything stops.
 //!
@@ -67,7 +67,10 @@ impl Supervisor {
             return match self.inet_of(call) {
                 Some(socket) if !socket.is_stream() => self.send_datagram(call, socket),
                 Some(socket) => self.send_stream(call, socket),
-                None => Ok(Answer::Continue),
+                None => {
+                    self.before_passing(call);
+                    Ok(Answer::Continue)
+                }
             };
         };
         // If the datagram cannot be read or sent here, the kernel sends it or reports the error.
@@ -143,10 +146,29 @@ impl Supervisor {
             Some(socket) if !socket.is_stream() => self.receive_datagram(call, socket),
             // There are no messages about what a stream has sent.
             Some(_) if receive_flags(call) & libc::MSG_ERRQUEUE != 0 => Err(Errno(libc::EAGAIN)),
-            Some(socket) if self.is_idle(socket) => Err(Errno(libc::ENOTCONN)),
+            Some(_) if call.number == libc::SYS_recvmmsg && call.args[2] == 0 => {
+                Ok(Answer::Value(0))
+            }
+            Some(socket) if self.is_idle(socket) => {
+                check_messages(call)?;
+                Err(Errno(libc::ENOTCONN))
+            }
+            Some(socket) if self.is_counted(call, socket) => self.receive_counted(call, socket),
             _ => Ok(Answer::Continue),
         }
     }
+}
+
+/// Returns what is wrong with a receive of messages on a stream without a connection, which comes before ENOTCONN.
+fn check_messages(call: &Call) -> Result<(), Errno> {
+    let many = call.number == libc::SYS_recvmmsg;
+    if many && call.args[4] != 0 {
+        let _time: [u8; 16] = sys::read_array(call.tid, call.args[4])?;
+    }
+    if many || call.number == libc::SYS_recvmsg {
+        Place::at(call.tid, call.args[1])?;
+    }
+    Ok(())
 }
 
 /// Returns the flags of a receive.

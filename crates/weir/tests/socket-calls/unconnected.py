@@ -41,6 +41,8 @@ def all_of(s, address):
     buffer, length = ctypes.create_string_buffer(100), ctypes.c_int(100)
     count = libc.recvfrom(s.fileno(), buffer, 9, 0, buffer, ctypes.byref(length))
     print(" receives with an address", count if count >= 0 else errno.errorcode[ctypes.get_errno()])
+    del signals[:]
+    print(" a message", tried(s.recvmsg, 9), tried(s.sendmsg, [b"x"]), signals)
     print(" sends", sent(s, b"x", more), sent(s, b"x", more | socket.MSG_NOSIGNAL), sent(s, b"x", more | socket.MSG_DONTWAIT), sent(s, b"x", 0, address))
 
 

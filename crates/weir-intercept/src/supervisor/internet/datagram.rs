@@ -121,7 +121,6 @@ impl Supervisor {
         }
     }
 
-    /// Takes the next datagram from the pair.
     fn receive_one(
         &mut self,
         call: &Call,
@@ -129,6 +128,18 @@ impl Supervisor {
         file: BorrowedFd<'_>,
         place: &Place,
         flags: i32,
+    ) -> Result<u64, Errno> {
+        let deliver = |datagram: &Datagram<'_>| place.deliver(call.tid, datagram, flags);
+        self.take_one(socket, file, flags, deliver)
+    }
+
+    /// Takes the next datagram from the pair. Returns the result of `deliver`; 0 if the socket is shut down.
+    pub(super) fn take_one(
+        &mut self,
+        socket: InetSocket,
+        file: BorrowedFd<'_>,
+        flags: i32,
+        deliver: impl Fn(&Datagram<'_>) -> Result<u64, Errno>,
     ) -> Result<u64, Errno> {
         let peek = flags & libc::MSG_PEEK;
         loop {
@@ -153,7 +164,7 @@ impl Supervisor {
                         {
                             *stamp = Some(datagram.time);
                         }
-                        place.deliver(call.tid, &datagram, flags).map(Some)
+                        deliver(&datagram).map(Some)
                     }
                     _ => Ok(None),
                 },

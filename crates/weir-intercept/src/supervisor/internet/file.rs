@@ -4,7 +4,7 @@
 //! The data of a call are one datagram, as of `splice_direct_to_actor` over IPv4: its pages are sent with `MSG_MORE`. A
 //! datagram that would be longer than a pipe (64 KiB) is refused with EMSGSIZE like every other that is too long.
 //!
-//! Not served: `splice` to such a socket; what Linux keeps back (over IPv6 before Linux 6.5, and when the file ends early
+//! Not served: what Linux keeps back (over IPv6 before Linux 6.5, and when the file ends early
 //! over IPv6) until the next send.
 use super::{Handled, InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall};

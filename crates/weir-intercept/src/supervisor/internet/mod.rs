@@ -5,7 +5,7 @@
 //!
 //! | socket | pair | native | stops |
 //! |---|---|---|---|
-//! | stream | `SOCK_STREAM` ([`stream`]) | `read`, `write`, `send`, `recv`, `poll`, `shutdown`, `dup`, `close` | `connect`, `listen`, `accept`, names, options |
+//! | stream | `SOCK_STREAM` ([`stream`]) | `read`, `write`, `send`, `recv`, `poll`, `shutdown`, `dup`, `close` | `connect`, `listen`, `accept`, names, options; `sendmsg`, `recvmsg`, which mostly go on ([`counted`]) |
 //! | datagram, raw, packet | `SOCK_SEQPACKET` ([`datagram`]) | `poll`, `close` | all other calls; `mmap` of a ring ([`mapped`]) |
 //! | the same, plain ([`plain`]) | `SOCK_SEQPACKET` | also `read`, `write`, `recv`, `send` | all other calls |
 //!
@@ -20,12 +20,14 @@
 //!
 //! Not served: an error of a datagram socket in `select` and `epoll`, which show it as data ([`poll`]); `SO_LINGER` with a
 //! time to wait; reads and writes of streams without a connection, other than those that stop ([`idle`]).
+mod counted;
 mod datagram;
 mod file;
 mod idle;
 mod mapped;
 mod plain;
 mod poll;
+mod splice;
 mod stream;
 
 use super::message::MAX_ADDRESS;
@@ -47,6 +49,8 @@ pub(super) use stream::Connecting;
 const MANY_SOCKETS: usize = 4096;
 /// `IP_PROTOCOL` of linux/in.h.
 const IP_PROTOCOL: i32 = 52;
+/// `TCP_INQ` of linux/tcp.h, and `TCP_CM_INQ`.
+const TCP_INQ: i32 = 36;
 /// The longest value of an option, in bytes.
 const MAX_OPTION: usize = 1 << 16;
 
@@ -173,7 +177,7 @@ impl Supervisor {
             return;
         }
         let backend = &self.backend;
-        for ids in [&mut sockets.rings, &mut sockets.plain] {
+        for ids in [&mut sockets.rings, &mut sockets.plain, &mut sockets.counted] {
             ids.retain(|id| backend.inet(InetCall::Ready(*id), &[]).is_ok());
         }
         sockets
@@ -323,6 +327,9 @@ impl Supervisor {
         if level == libc::SOL_SOCKET && is_native(name) {
             return Ok(Answer::Continue);
         }
+        if socket.is_stream() && (level, name) == (libc::SOL_TCP, TCP_INQ) {
+            return self.set_counted(call, socket, length);
+        }
         let value = match (level, name) {
             // The program's instructions are behind a pointer.
             (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) => program(call)?,
@@ -356,6 +363,10 @@ impl Supervisor {
             if let Some(value) = value {
                 return super::option::write_option(call, value);
             }
+        }
+        if socket.is_stream() && (level, name) == (libc::SOL_TCP, TCP_INQ) {
+            let on = self.sockets.counted.contains(&socket.id);
+            return super::option::write_option(call, on.into());
         }
         let room = i32::from_ne_bytes(sys::read_array(call.tid, call.args[4])?);
         let room = usize::try_from(room).map_err(|_| Errno(libc::EINVAL))?;

@@ -4,15 +4,15 @@
 //! `dup2` and `dup3` put a socket onto a number of the program's choice, as inetd does with 0 and bash with the number of
 //! `exec 3<>/dev/udp/HOST/PORT`. `SCM_RIGHTS` gives it the lowest free one. The kernel then serves `read`, `write`, `recv`
 //! and `send`, so the packets of the pair have to be data alone. The socket becomes plain ([`crate::datagram`]) and stays
-//! so, also at its other numbers and in other processes. Calls that name an address, that may not wait, that are about a
-//! message at a standard number, and all others that stop find the rest of the packet as ever.
+//! so, also at its other numbers and in other processes. Calls that name an address, that may not wait, that are about
+//! messages, and all others that stop find the rest of the packet as ever.
 //!
-//! No call of the program says that it has got a descriptor by `SCM_RIGHTS`. The socket becomes plain when a call on the
-//! new descriptor stops: `getsockname`, `getsockopt`, `poll`, `recvfrom` with an address and others.
+//! A socket that is passed by `SCM_RIGHTS` becomes plain before `sendmsg` goes on. One that a program gets in another way
+//! (`pidfd_getfd`) does when a call on the new descriptor stops: `recvmsg`, `getsockname`, `poll` and others.
 //!
-//! Not served: on a plain socket at a number at which `recvmsg` and `sendmsg` do not stop, the addresses and control
-//! messages of these two calls (a message that is lost because it has only the address of the call is told of); the error
-//! of a native `write`; an error as the result of a native `read`, which returns an empty datagram.
+//! Not served: the error of a native `write` (that there is no peer is told of); an error as the result of a native `read`,
+//! which returns an empty datagram.
+use super::super::message::Place;
 use super::{Handled, InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall};
 use crate::filter::{HIGH_FDS, SOCKET_FDS};
@@ -62,6 +62,25 @@ impl Supervisor {
         let file = process.and_then(|process| sys::pidfd_getfd(process.as_fd(), number));
         // A socket that the stack has closed needs nothing.
         let _ = file.and_then(|file| self.make_plain(socket, file.as_fd()));
+    }
+
+    /// Called before a `sendmsg` of a client's own socket goes on: the sockets of datagrams that it passes become plain.
+    pub(in super::super) fn before_passing(&mut self, call: &Call) {
+        if self.sockets.inet.is_empty() || call.number != libc::SYS_sendmsg {
+            return;
+        }
+        let Ok(place) = Place::at(call.tid, call.args[1]) else {
+            return;
+        };
+        for number in place.passed(call.tid) {
+            let key = Self::file_key(call.tid, number).ok();
+            let socket = key.and_then(|key| self.sockets.inet.get(&key).copied());
+            if let Some(socket) = socket.filter(|socket| !socket.is_stream()) {
+                let process = sys::pidfd_open(self.process(call));
+                let file = process.and_then(|process| sys::pidfd_getfd(process.as_fd(), number));
+                let _ = file.and_then(|file| self.make_plain(socket, file.as_fd()));
+            }
+        }
     }
 
     /// Makes a socket plain. The packets that wait in the pair are written anew.

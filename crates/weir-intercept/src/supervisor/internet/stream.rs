@@ -167,14 +167,15 @@ impl Supervisor {
             _ => 0,
         };
         let (fast, special) = (flags & libc::MSG_FASTOPEN != 0, flags & SPECIAL != 0);
-        if !fast && !special && (call.number != libc::SYS_sendto || call.args[4] == 0) {
+        let idle = !fast && self.is_idle(socket);
+        if !fast && !special && !idle && (call.number != libc::SYS_sendto || call.args[4] == 0) {
             return Ok(Answer::Continue);
         }
         let Some(send) = Send::read(call)? else {
             return Ok(Answer::Continue);
         };
         self.still_waiting(call)?;
-        if !fast && self.is_idle(socket) {
+        if idle {
             return self.broken_pipe(call, flags);
         }
         if fast {
@@ -305,6 +306,9 @@ impl Supervisor {
                         id: SocketId(reply.value as u64),
                         ..listener
                     };
+                    if self.sockets.counted.contains(&listener.id) {
+                        self.sockets.counted.insert(socket.id);
+                    }
                     // Giving out the connection is the answer.
                     drop(file);
                     self.files.done();

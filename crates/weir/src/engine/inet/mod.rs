@@ -357,9 +357,10 @@ impl Engine {
                 if socket.is_listening() {
                     return Err(Errno(libc::EINVAL));
                 }
-                let (_, sent) = socket.shown(self.stack.clock.now()).queued;
+                let (received, sent) = socket.shown(self.stack.clock.now()).queued;
                 Ok(InetReply {
                     value: i64::from(sent) + endpoint.untaken() as i64,
+                    bytes: received.to_ne_bytes().to_vec(),
                     ..InetReply::default()
                 })
             }

@@ -19,8 +19,8 @@ use super::{Endpoint, Engine};
 const MOST_HELD: usize = 256;
 /// The longest packet that a program may have written, in bytes: no send buffer of a pair takes a longer one.
 const LONGEST: usize = 512 << 10;
-const LOST: &str = "a message that a program sent by sendmsg at a descriptor of a datagram socket from 3 to 511 is lost, \
-                    because the address of that call is not seen there: sendto works, and so does a connected socket";
+const LOST: &str =
+    "what a program wrote to a datagram socket is lost, because the socket is not connected";
 
 /// How datagrams are written to a pair.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(super) struct Packets {
     /// Room for a packet. Held while packets are taken from the pair and sent, so that they keep their order. Taken
     /// outside of `with_cx`.
     taking: Mutex<Vec<u8>>,
-    /// The user knows of a message that was lost for want of an address.
+    /// The user knows of data that were lost for want of an address.
     told: AtomicBool,
 }
 
@@ -137,7 +137,7 @@ impl Engine {
     }
 
     /// Sends what a program has written to the pair of a plain socket. The program does not learn of an error; the
-    /// user does if a message has no address to go to.
+    /// user does if there is no address to go to.
     pub(super) fn take_packets(&self, endpoint: &Endpoint) {
         let (Some(wire), Ok(socket)) = (endpoint.wire(), endpoint.socket()) else {
             return;
