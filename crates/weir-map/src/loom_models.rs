@@ -61,7 +61,17 @@ fn a_reader_sees_whole_values() {
 /// A slot that is evicted and filled with another key under a reader gives it the old entry or none.
 #[test]
 fn a_reused_slot_is_noticed() {
-    check(2, || {
+    reuse(|table, slot| table.take(slot, |_| ()));
+}
+
+/// The same, if the entry is evicted by one compare-and-swap.
+#[test]
+fn a_slot_that_is_taken_unread_is_noticed() {
+    reuse(|table, slot| table.take_unread(slot).0);
+}
+
+fn reuse(take: fn(&Entries, u32) -> Taken) {
+    check(2, move || {
         let table = Arc::new(Entries::new(Of::NEW, 1).unwrap());
         let Ok(Placed::New(slot)) = put(&table, 1, OLD) else {
             panic!("the table is empty");
@@ -73,7 +83,7 @@ fn a_reused_slot_is_noticed() {
                 assert!(matches!(get(&table, 2), None | Some(NEW)));
             })
         };
-        assert_eq!(table.take(slot, |_| ()), Taken::Entry);
+        assert_eq!(take(&table, slot), Taken::Entry);
         put(&table, 2, NEW).unwrap();
         reader.join().unwrap();
         assert_eq!((get(&table, 1), get(&table, 2)), (None, Some(NEW)));
@@ -94,6 +104,27 @@ fn a_key_is_inserted_once() {
         let new = |placed| matches!(placed, Placed::New(_));
         assert!(new(mine) != new(theirs));
         assert!(matches!(get(&table, 1), Some(OLD | NEW)));
+    });
+}
+
+/// An eviction and a change of the same entry: the change is lost with the entry, or makes a new one.
+#[test]
+fn a_change_and_an_eviction_exclude_each_other() {
+    check(2, || {
+        let table = Arc::new(Entries::new(Of::NEW, 1).unwrap());
+        let Ok(Placed::New(slot)) = put(&table, 1, OLD) else {
+            panic!("the table is empty");
+        };
+        let writer = {
+            let table = table.clone();
+            loom::thread::spawn(move || put(&table, 1, NEW).unwrap())
+        };
+        assert_eq!(table.take_unread(slot).0, Taken::Entry);
+        let left = match writer.join().unwrap() {
+            Placed::Changed(_) => None,
+            _ => Some(NEW),
+        };
+        assert_eq!(get(&table, 1), left);
     });
 }
 

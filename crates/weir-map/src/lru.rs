@@ -3,10 +3,10 @@
 //!
 //! # Nodes
 //! A map of `max_entries` has that many *nodes*. A node is a permission to hold an entry; the entry
-//! itself lies in a slot of the [table](crate::table). A *lane*, one per CPU, has some free nodes, and
-//! a list of *pending* slots that it filled since it last took the lock of a *shard*. A lane without
-//! a free node takes the lock once: it hands over its pending slots, takes free nodes, and evicts
-//! entries until it has as many free nodes as the local free target.
+//! itself lies in a slot of the [table](crate::table). A *lane*, one per CPU, has some free nodes, the
+//! slots that it filled lately, and with the clock some old slots to evict. A lane without a free node
+//! gets some in [`refill`]: it hands its new slots over to the lists of a *shard*, takes free nodes,
+//! and evicts entries until it has as many free nodes as the local free target.
 //!
 //! [`Spread`] says how many shards there are: one with all entries, one a CPU with a fixed part of the
 //! nodes, or one a CPU that lends unused nodes to others.
@@ -15,19 +15,27 @@
 //! A thread takes a lane, then a shard, then a bucket. It never waits for a second lane, shard or
 //! bucket.
 
+mod refill;
+
 use crate::fifo::Pool;
 use crate::memory::Words;
-use crate::policy::{Lists, Policy, Reason, Work};
+use crate::policy::{Lists, Policy, Reason};
 use crate::shape::{Shape, fold, hash};
 use crate::table::{Placed, Slot, Table};
 use crate::{Error, Update};
+use refill::{BAGS, Lane};
 use weir_sync::percpu;
-use weir_sync::primitive::CachePadded;
 use weir_sync::primitive::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use weir_sync::primitive::{CachePadded, prefetch_to_write};
 use weir_sync::spin::{SpinGuard, SpinLock};
 
 /// The number of keys that batched operations handle at once.
 pub const BATCH: usize = 64;
+
+/// A batch of insertions prefetches the home bucket of the key this far ahead, since a processor drops some of a burst
+/// of 64, and the bucket behind it of the key so far ahead.
+const FAR: usize = 16;
+const NEAR: usize = 6;
 
 /// How the entries of an LRU map are spread over lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,26 +101,12 @@ pub struct LruStats {
 /// Sees the key and the value of a lost entry.
 pub type OnEvict = dyn Fn(&[u8], &[u8], Reason) + Send + Sync;
 
-/// A CPU's free nodes and pending slots.
-#[derive(Debug, Default)]
-struct Lane {
-    free: u32,
-    /// Slots that are in no list yet, with the folded hashes of their keys.
-    pending: Vec<(u32, u32)>,
-    /// Lost entries that `on_evict` has not seen yet: key, value, reason.
-    lost: Vec<(Vec<u8>, Vec<u8>, Reason)>,
-    local_hits: u64,
-    failed: u64,
-}
-
-/// The lists and nodes of a CPU, or of all. They lie on other cache lines than their lock, at which other CPUs look
+/// The lists of a CPU, or of all. They lie on other cache lines than their lock, at which other CPUs look
 /// while they wait.
 #[repr(align(128))]
 struct Shard {
     lists: Lists,
-    /// Free nodes.
-    free: u32,
-    /// Evictions by reason.
+    /// Evictions by reason, but for those of lanes.
     evicted: [u64; 3],
 }
 
@@ -125,8 +119,8 @@ struct Lookups {
 /// The state of a shard that is accessed without its lock.
 #[derive(Debug, Default)]
 struct Outside {
-    /// Free nodes that came back.
-    returned: AtomicU32,
+    /// Free nodes, but for those of lanes. None for [`Spread::Borrow`].
+    free: AtomicU32,
     /// Nodes of the shard: free, in its lanes or in entries. Only for [`Spread::Borrow`].
     held: AtomicU32,
 }
@@ -147,6 +141,10 @@ pub(crate) struct Lru<S: Shape> {
     /// Nodes that no shard has. Only for [`Spread::Borrow`].
     stock: CachePadded<AtomicU32>,
     spread: Spread,
+    /// Whether lanes fill and empty chunks of the lists.
+    bags: bool,
+    /// Whether nothing of an evicted entry is looked at: neither its owner nor its key.
+    blind: bool,
     most: u8,
     max_entries: u32,
     /// The number of free nodes that a lane takes at once, and the most that it takes for a batch.
@@ -209,16 +207,18 @@ impl<S: Shape> Lru<S> {
         let lists = |_| -> Result<_, Error> {
             Ok(CachePadded(SpinLock::new(Shard {
                 lists: Lists::new(options.policy, part.max(1), slots)?,
-                free: if options.spread == Spread::Borrow {
-                    0
-                } else {
-                    part
-                },
                 evicted: [0; 3],
             })))
         };
+        // Lanes have up to three chunks for themselves, so small maps and many lanes have small ones.
+        let bags = options.policy == Policy::Clock;
+        let chunk = bags.then(|| (max_entries / (8 * lanes as u32)).clamp(1, 128));
+        let free = match options.spread {
+            Spread::Borrow => 0,
+            _ => part,
+        };
         let map = Self {
-            pool: Pool::new(slots, options.policy.queues() * shards)?,
+            pool: Pool::new(slots, options.policy.queues() * shards, BAGS * lanes, chunk)?,
             owners: Words::new(if shards > 1 { slots as usize } else { 0 })?,
             stamps: Words::new(if options.idle.is_some() {
                 slots as usize
@@ -230,7 +230,16 @@ impl<S: Shape> Lru<S> {
                 .map(|_| CachePadded(SpinLock::default()))
                 .collect(),
             shards: (0..shards).map(lists).collect::<Result<_, _>>()?,
-            outside: (0..shards).map(|_| CachePadded::default()).collect(),
+            outside: (0..shards)
+                .map(|_| {
+                    CachePadded(Outside {
+                        free: AtomicU32::new(free),
+                        held: AtomicU32::new(0),
+                    })
+                })
+                .collect(),
+            bags,
+            blind: shards == 1 && on_evict.is_none(),
             lookups: (0..lanes).map(|_| CachePadded::default()).collect(),
             time: AtomicU32::new(0),
             stock: CachePadded(AtomicU32::new(match options.spread {
@@ -424,11 +433,19 @@ impl<S: Shape> Lru<S> {
         let count = count.min(BATCH);
         for (at, hash) in hashes[..count].iter_mut().enumerate() {
             *hash = crate::shape::hash(key(at));
-            self.table.prefetch_to_write(*hash);
+            if at < FAR {
+                self.table.prefetch_to_write(*hash);
+            }
         }
         let (number, mut lane) = self.lane();
         let mut result = (count, Ok(()));
         for (at, &hash) in hashes[..count].iter().enumerate() {
+            if let Some(&next) = hashes[..count].get(at + FAR) {
+                self.table.prefetch_to_write(next);
+            }
+            if let Some(&next) = hashes[..count].get(at + NEAR) {
+                self.table.prefetch_beyond(next);
+            }
             let value = |slot: Slot<'_, S>| value(at, slot);
             let left = (count - at) as u32;
             let done = self.update_in(number, &mut lane, hash, key(at), mode, left, value);
@@ -481,10 +498,12 @@ impl<S: Shape> Lru<S> {
             Placed::Changed(slot) => self.touch(slot),
             Placed::New(slot) => {
                 lane.free -= 1;
-                if self.most > 0 {
+                if self.bags {
+                    self.fill(number, lane, slot);
+                } else if self.most > 0 {
                     lane.pending.push((slot, fold(hash)));
                 } else {
-                    self.admit(&mut self.shards[0].lock(), &[(slot, 0)], 0);
+                    self.admit(&mut self.shards[0].lock(), &[(slot, 0)]);
                 }
                 self.own(number, slot);
             }
@@ -528,6 +547,14 @@ impl<S: Shape> Lru<S> {
         }
     }
 
+    /// Prefetches a slot's owner.
+    #[inline(always)]
+    fn prefetch_owner(&self, slot: u32) {
+        if self.shards.len() > 1 {
+            prefetch_to_write(self.owners.at(slot as usize));
+        }
+    }
+
     /// Returns the node of a slot whose entry was removed.
     fn give_back(&self, slot: u32) {
         let owner = self.owner(slot);
@@ -535,7 +562,7 @@ impl<S: Shape> Lru<S> {
             self.outside[owner].held.fetch_sub(1, Ordering::Relaxed);
             self.stock.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.outside[owner].returned.fetch_add(1, Ordering::Relaxed);
+            self.outside[owner].free.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -575,187 +602,6 @@ impl<S: Shape> Lru<S> {
         }
     }
 
-    /// Gets free nodes for a lane, `left` of which will be used soon. Returns whether it has any now.
-    #[inline(never)]
-    fn refill(&self, number: usize, lane: &mut Lane, left: u32) -> bool {
-        let own = number % self.shards.len();
-        let target = self.target.max(left.min(self.most_local));
-        lane.pending.reserve(2 * target as usize);
-        let mut borrow = false;
-        {
-            let mut shard = self.shards[own].lock();
-            self.admit(&mut shard, &lane.pending, target);
-            lane.pending.clear();
-            self.collect(own, &mut shard);
-            lane.free = shard.free.min(target);
-            shard.free -= lane.free;
-            if self.spread == Spread::Borrow && lane.free < target {
-                lane.free += self.stocked(own, target - lane.free);
-                let fair = self.max_entries / self.shards.len() as u32;
-                borrow = self.outside[own].held.load(Ordering::Relaxed) < fair;
-            }
-            if lane.free < target && !borrow {
-                lane.free += self.evict(own, &mut shard, &mut lane.lost, target - lane.free);
-            }
-        }
-        if borrow && lane.free < target {
-            self.take_from_richest(own, lane, target);
-        }
-        lane.free > 0 || self.refill_from_others(number, lane)
-    }
-
-    /// Moves nodes that came back to a shard's free nodes.
-    #[inline(always)]
-    fn collect(&self, number: usize, shard: &mut Shard) {
-        let returned = &self.outside[number].returned;
-        if returned.load(Ordering::Relaxed) > 0 {
-            shard.free += returned.swap(0, Ordering::Relaxed);
-        }
-    }
-
-    /// Takes up to `want` nodes from the common stock.
-    fn stocked(&self, own: usize, want: u32) -> u32 {
-        let (relaxed, stock) = (Ordering::Relaxed, &self.stock);
-        let take = |stock: u32| (stock > 0).then(|| stock.saturating_sub(want));
-        match stock.fetch_update(relaxed, relaxed, take) {
-            Ok(before) => {
-                let got = before.min(want);
-                self.outside[own].held.fetch_add(got, relaxed);
-                got
-            }
-            Err(_) => 0,
-        }
-    }
-
-    /// Adds pending slots to a shard's lists, and rotates them for `want` evictions unless it is 0.
-    fn admit(&self, shard: &mut Shard, pending: &[(u32, u32)], want: u32) {
-        let work = self.work(want, |_, _| ());
-        shard.lists.admit(&work, pending);
-        if want > 0 {
-            shard.lists.rotate(&work);
-        }
-    }
-
-    /// Returns what a policy works on to get `want` nodes.
-    #[inline(always)]
-    fn work<F: FnMut(u32, Reason)>(&self, want: u32, lost: F) -> Work<'_, S, F> {
-        Work {
-            table: &self.table,
-            pool: &self.pool,
-            scans: match self.scans {
-                0 => want.max(self.target),
-                scans => scans,
-            },
-            lost,
-        }
-    }
-
-    /// Evicts up to `want` entries of a shard, and returns the number of nodes it got.
-    #[inline(always)]
-    fn evict(
-        &self,
-        number: usize,
-        shard: &mut Shard,
-        lost: &mut Vec<(Vec<u8>, Vec<u8>, Reason)>,
-        want: u32,
-    ) -> u32 {
-        let mut evicted = [0; 3];
-        let mut elsewhere = 0;
-        let mut work = self.work(want, |slot, reason| {
-            match reason {
-                Reason::Inactive => evicted[0] += 1,
-                Reason::Main => evicted[1] += 1,
-                Reason::Forced | Reason::Idle => evicted[2] += 1,
-            }
-            self.keep(lost, slot, reason);
-            let owner = self.owner(slot);
-            if owner != number {
-                elsewhere += 1;
-                if self.spread == Spread::PerCpu {
-                    self.outside[owner].returned.fetch_add(1, Ordering::Relaxed);
-                } else {
-                    self.outside[owner].held.fetch_sub(1, Ordering::Relaxed);
-                    self.outside[number].held.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        });
-        let got = shard.lists.evict(&mut work, want);
-        for (sum, new) in shard.evicted.iter_mut().zip(evicted) {
-            *sum += new;
-        }
-        if self.spread == Spread::PerCpu {
-            got - elsewhere
-        } else {
-            got
-        }
-    }
-
-    /// Evicts entries of the shard that holds most nodes, for a lane of another.
-    #[cold]
-    fn take_from_richest(&self, own: usize, lane: &mut Lane, target: u32) {
-        let held = |at: &usize| self.outside[*at].held.load(Ordering::Relaxed);
-        let Some(richest) = (0..self.shards.len()).max_by_key(held) else {
-            return;
-        };
-        let mut shard = self.shards[richest].lock();
-        let want = target - lane.free;
-        let got = self.evict(richest, &mut shard, &mut lane.lost, want);
-        drop(shard);
-        self.outside[richest].held.fetch_sub(got, Ordering::Relaxed);
-        self.outside[own].held.fetch_add(got, Ordering::Relaxed);
-        lane.free += got;
-    }
-
-    /// Looks for a node in the other lanes: their pending slots can be evicted, and their free nodes
-    /// taken.
-    #[cold]
-    fn refill_from_others(&self, number: usize, lane: &mut Lane) -> bool {
-        for next in 1..self.lanes.len() {
-            let next = (number + next) % self.lanes.len();
-            if self.spread == Spread::PerCpu && next % self.shards.len() != number {
-                continue;
-            }
-            let Some(mut other) = self.lanes[next].try_lock() else {
-                continue;
-            };
-            let owner = next % self.shards.len();
-            let pending = core::mem::take(&mut other.pending);
-            let free = core::mem::take(&mut other.free);
-            drop(other);
-            if self.spread == Spread::Borrow {
-                self.outside[owner].held.fetch_sub(free, Ordering::Relaxed);
-                let own = number % self.shards.len();
-                self.outside[own].held.fetch_add(free, Ordering::Relaxed);
-            }
-            lane.free += free;
-            let mut shard = self.shards[owner].lock();
-            self.admit(&mut shard, &pending, 0);
-            if lane.free == 0 {
-                lane.free += self.evict(owner, &mut shard, &mut lane.lost, 1);
-            }
-            if lane.free > 0 {
-                return true;
-            }
-        }
-        for owner in 0..self.shards.len() {
-            if self.spread == Spread::PerCpu && owner != number {
-                continue;
-            }
-            let mut shard = self.shards[owner].lock();
-            self.collect(owner, &mut shard);
-            if shard.free > 0 {
-                shard.free -= 1;
-                lane.free += 1;
-            } else {
-                lane.free += self.evict(owner, &mut shard, &mut lane.lost, 1);
-            }
-            if lane.free > 0 {
-                return true;
-            }
-        }
-        false
-    }
-
     /// Removes a key; `read` sees the slot under the lock.
     pub(crate) fn remove(&self, key: &[u8], read: impl FnMut(u32)) -> bool {
         let removed = self.remove_hashed(hash(key), key, read);
@@ -789,13 +635,8 @@ impl<S: Shape> Lru<S> {
     pub(crate) fn nodes(&self) -> (u32, u32) {
         let mut free = self.stock.load(Ordering::Relaxed);
         free += self.lanes.iter().map(|lane| lane.lock().free).sum::<u32>();
-        free += self
-            .shards
-            .iter()
-            .map(|shard| shard.lock().free)
-            .sum::<u32>();
-        let returned = |shard: &CachePadded<Outside>| shard.returned.load(Ordering::Relaxed);
-        free += self.outside.iter().map(returned).sum::<u32>();
+        let outside = |shard: &CachePadded<Outside>| shard.free.load(Ordering::Relaxed);
+        free += self.outside.iter().map(outside).sum::<u32>();
         let (mut live, mut next) = (0, 0);
         while let Some(slot) = self.table.next_live(next, |_| ()) {
             (live, next) = (live + 1, slot + 1);
@@ -817,6 +658,8 @@ impl<S: Shape> Lru<S> {
             let lane = lane.lock();
             stats.local_hits += lane.local_hits;
             stats.failed += lane.failed;
+            stats.evicted_inactive += lane.evicted;
+            stats.evicted_forced += lane.forced;
         }
         for shard in &self.shards {
             stats.global_locks += shard.stats().acquisitions;

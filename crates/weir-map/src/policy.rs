@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Eviction policies: the lists of a shard and the order in which they give up entries.
 
-mod clock;
+pub(crate) mod clock;
 mod exact;
 mod ghost;
 mod s3fifo;
@@ -133,10 +133,12 @@ impl Lists {
         }
     }
 
-    /// Does the work that precedes every refill.
-    pub(crate) fn rotate<S: Shape, F: FnMut(u32, Reason)>(&mut self, work: &Work<'_, S, F>) {
-        if let Self::Clock(lists) = self {
-            lists.rotate(work);
+    /// The lists of the clock.
+    #[inline(always)]
+    pub(crate) fn clock(&mut self) -> &mut clock::Clock {
+        match self {
+            Self::Clock(lists) => lists,
+            Self::S3Fifo(_) | Self::Exact(_) => unreachable!("only the clock's lanes have bags"),
         }
     }
 

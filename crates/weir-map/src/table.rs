@@ -78,6 +78,13 @@ pub(crate) enum Taken {
     Dead,
 }
 
+/// The home bucket of an entry that was evicted, and the bucket beyond it in which the entry lay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Astray {
+    home: u32,
+    bucket: u32,
+}
+
 /// The table. See the module documentation.
 pub(crate) struct Table<S> {
     shape: S,
@@ -759,27 +766,100 @@ impl<S: Shape> Table<S> {
     /// Frees a slot that a list named, and evicts its entry if there is one. `read` sees the entry
     /// under the lock.
     #[inline(always)]
-    pub(crate) fn take(&self, number: u32, mut read: impl FnMut(u32)) -> Taken {
+    pub(crate) fn take(&self, number: u32, read: impl FnMut(u32)) -> Taken {
+        let (taken, astray) = self.take_later(number, read);
+        if let Some(astray) = astray {
+            self.settle(astray);
+        }
+        taken
+    }
+
+    /// Does what [`Table::take`] does, but for the marks that an entry leaves in other buckets, which
+    /// [`Table::settle`] takes away. Their first bucket is prefetched.
+    #[inline(always)]
+    pub(crate) fn take_later(
+        &self,
+        number: u32,
+        mut read: impl FnMut(u32),
+    ) -> (Taken, Option<Astray>) {
         let (bucket, slot) = (number as usize / SLOTS, number as usize % SLOTS);
         let control = self.lock(bucket);
-        let shift = 8 * slot as u32;
-        if control & (1u64 << 7) << shift == 0 {
-            self.unlock(bucket, control & !((1u64 << 6) << shift));
-            return Taken::Dead;
+        let (next, taken) = Self::freed(control, slot);
+        if taken == Taken::Dead {
+            self.unlock(bucket, next);
+            return (Taken::Dead, None);
         }
         read(number);
-        let astray = control & ASTRAY << slot != 0;
         // The key stays readable, but only while the bucket is locked is it the one that was evicted.
-        let home = if astray {
-            self.home(self.hash_at(number))
-        } else {
-            bucket
-        };
-        self.unlock(bucket, Self::without(control, slot, false));
-        if astray {
-            self.unmark(home, bucket);
+        let astray = self.astray(number, control);
+        self.unlock(bucket, next);
+        (Taken::Entry, astray)
+    }
+
+    /// Does what [`Table::take_later`] does, without a look at the entry: one compare-and-swap.
+    #[inline(always)]
+    pub(crate) fn take_unread(&self, number: u32) -> (Taken, Option<Astray>) {
+        let (bucket, slot) = (number as usize / SLOTS, number as usize % SLOTS);
+        loop {
+            let word = self.control(bucket);
+            let control = word.load(Ordering::Acquire);
+            if control & LOCK != 0 {
+                self.wait(bucket);
+                continue;
+            }
+            let (next, taken) = Self::freed(control, slot);
+            // If the swap succeeds, nothing has changed the key since the word was loaded.
+            let astray = match taken {
+                Taken::Entry => self.astray(number, control),
+                Taken::Dead => None,
+            };
+            let next = next.wrapping_add(VERSION);
+            let (new, old) = (Ordering::AcqRel, Ordering::Relaxed);
+            if word.compare_exchange(control, next, new, old).is_ok() {
+                return (taken, astray);
+            }
         }
-        Taken::Entry
+    }
+
+    /// Returns the control word without a slot's entry, and whether it had one.
+    #[inline(always)]
+    fn freed(control: u64, slot: usize) -> (u64, Taken) {
+        let shift = 8 * slot as u32;
+        if control & (1u64 << 7) << shift == 0 {
+            (control & !((1u64 << 6) << shift), Taken::Dead)
+        } else {
+            (Self::without(control, slot, false), Taken::Entry)
+        }
+    }
+
+    /// Returns what an entry leaves in other buckets.
+    #[inline(always)]
+    fn astray(&self, number: u32, control: u64) -> Option<Astray> {
+        let (bucket, slot) = (number / SLOTS as u32, number as usize % SLOTS);
+        (control & ASTRAY << slot != 0).then(|| {
+            let home = self.home(self.hash_at(number));
+            prefetch_to_write(self.buckets.address(self.stride(), home));
+            Astray {
+                home: home as u32,
+                bucket,
+            }
+        })
+    }
+
+    /// Takes away the marks of an entry that is gone.
+    #[inline(always)]
+    pub(crate) fn settle(&self, astray: Astray) {
+        self.unmark(astray.home as usize, astray.bucket as usize);
+    }
+
+    /// Prefetches the bucket behind a hash's home bucket if an insertion will have to look there.
+    #[inline(always)]
+    pub(crate) fn prefetch_beyond(&self, hash: u64) {
+        let home = self.home(hash);
+        let control = self.control(home).load(Ordering::Relaxed);
+        if control & kind_of(hash) != 0 || Self::room(control).is_none() {
+            prefetch_to_write(self.buckets.address(self.stride(), self.next(home)));
+        }
     }
 
     /// Returns the hash of the key in a slot. Unless the caller holds the lock, it may be wrong.

@@ -392,7 +392,13 @@ fn what_a_map_does_is_counted() {
             map.insert(key, 0).unwrap();
         }
         let filled = map.stats();
-        assert_eq!(filled.local_hits + filled.global_locks, 1000, "{policy:?}");
+        // S3-FIFO takes the lock for nodes; the clock, to hand its chunks of entries over.
+        let chunks = match policy {
+            Policy::S3Fifo => 1000 - filled.local_hits,
+            _ => 1000 / 4,
+        };
+        assert_eq!(filled.global_locks, chunks, "{policy:?}: {filled:?}");
+        assert!(filled.local_hits > 600, "{filled:?}");
         let evicted =
             |stats: LruStats| stats.evicted_inactive + stats.evicted_main + stats.evicted_forced;
         let live = map.nodes().1;

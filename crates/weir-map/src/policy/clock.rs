@@ -13,7 +13,7 @@
 //! each look costs a cache line.
 
 use super::{AHEAD, Reason, Work};
-use crate::fifo::Fifo;
+use crate::fifo::{Bag, Fifo, Pool};
 use crate::shape::Shape;
 use crate::table::Taken;
 
@@ -43,7 +43,7 @@ impl Clock {
         }
     }
 
-    pub(super) fn rotate<S: Shape, F: FnMut(u32, Reason)>(&mut self, work: &Work<'_, S, F>) {
+    pub(crate) fn rotate<S: Shape, F: FnMut(u32, Reason)>(&mut self, work: &Work<'_, S, F>) {
         self.rotate_active(work);
         let scans = match self.calm {
             CALM => (work.scans / 8).max(1),
@@ -61,6 +61,36 @@ impl Clock {
             }
             referenced
         });
+    }
+
+    /// Takes entries that were used from a lane.
+    pub(crate) fn promote(&mut self, pool: &Pool, slots: impl IntoIterator<Item = u32>) {
+        for slot in slots {
+            self.calm = 0;
+            self.active.push(pool, slot);
+        }
+    }
+
+    /// Takes new entries from a lane: a full chunk of them.
+    pub(crate) fn admit_bag(&mut self, pool: &Pool, bag: &mut Bag) {
+        self.inactive.push_bag(pool, bag);
+    }
+
+    /// Takes an entry that was not used.
+    pub(crate) fn admit_one(&mut self, pool: &Pool, slot: u32) {
+        self.inactive.push(pool, slot);
+    }
+
+    /// Gives the oldest chunk of entries to a lane, which evicts those of them that were not used. Returns whether
+    /// there was any.
+    pub(crate) fn draw(&mut self, pool: &Pool, bag: &mut Bag) -> bool {
+        self.calm = CALM.min(self.calm + 1);
+        self.inactive.draw_bag(pool, bag)
+    }
+
+    /// Takes the oldest entry out.
+    pub(crate) fn pop(&mut self, pool: &Pool) -> Option<u32> {
+        self.inactive.pop(pool).or_else(|| self.active.pop(pool))
     }
 
     fn rotate_active<S: Shape, F: FnMut(u32, Reason)>(&mut self, work: &Work<'_, S, F>) {
@@ -118,11 +148,7 @@ impl Clock {
             return got;
         }
         while got == 0 {
-            let Some(slot) = self
-                .inactive
-                .pop(work.pool)
-                .or_else(|| self.active.pop(work.pool))
-            else {
+            let Some(slot) = self.pop(work.pool) else {
                 break;
             };
             if work.take(slot, Reason::Forced) == Taken::Entry {
