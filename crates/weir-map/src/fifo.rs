@@ -88,7 +88,7 @@ impl Pool {
     #[cold]
     fn alloc(&self) -> u32 {
         let mut free = self.free.lock();
-        let chunk = match free.0 {
+        match free.0 {
             NONE => {
                 free.1 += 1;
                 free.1 - 1
@@ -97,8 +97,7 @@ impl Pool {
                 free.0 = self.link(chunk).load(Ordering::Relaxed);
                 chunk
             }
-        };
-        chunk
+        }
     }
 
     #[cold]
