@@ -35,6 +35,8 @@ enum Entry {
     Receive,
     /// Past the steering: another CPU received the frame.
     Steered(Point),
+    /// Past the steering: this CPU received the frame, and holds it to work on a large batch.
+    Held,
     /// The ingress filters: the frame was already received and then redirected.
     Redirected,
     /// Past the ingress filters.
@@ -92,6 +94,10 @@ pub struct State {
     pub(crate) parts: Vec<Option<Linked<Steered>>>,
     /// A flow waits until this CPU has no packet left.
     pub(crate) settle: bool,
+    /// The entries of the backlog that are held; see [`Cx::hold`].
+    held: usize,
+    /// More packets to hold are about to come.
+    more: bool,
 }
 
 impl State {
@@ -111,6 +117,8 @@ impl State {
             first_steered: None,
             parts: Vec::new(),
             settle: false,
+            held: 0,
+            more: false,
         }
     }
 
@@ -118,6 +126,12 @@ impl State {
     #[inline]
     pub(crate) fn has_steered(&self) -> bool {
         self.first_steered.is_some() || !self.steered.is_empty()
+    }
+
+    /// Returns whether packets are held, which others of their flows may not overtake.
+    #[inline]
+    pub fn holds(&self) -> bool {
+        self.held > 0
     }
 
     /// Returns whether packets wait for their next device.
@@ -162,6 +176,40 @@ impl<'g> Cx<'g> {
                 batch,
             });
         }
+    }
+
+    /// Holds received frames of which the steering has left this CPU a part, until there are enough for a full batch:
+    /// the work on a batch has a cost that does not depend on its size. If there will be `more`, because the port had
+    /// as many frames as it was asked for, a turn waits once for them. Frames go on in order, those of one device
+    /// together.
+    pub fn hold(&mut self, device: &Arc<Device>, mut batch: Batch, more: bool) {
+        self.state.more = more;
+        if let Some(last) = self.state.backlog.back_mut()
+            && (last.device.key, last.entry) == (device.key, Entry::Held)
+        {
+            batch.move_to(&mut last.batch);
+        }
+        if !batch.is_empty() {
+            self.state.held += 1;
+            self.state.backlog.push_back(Arrival {
+                device: device.clone(),
+                entry: Entry::Held,
+                batch,
+            });
+        }
+    }
+
+    /// Returns whether all that is left are held frames to which more will come. It never waits while another CPU
+    /// needs to know that this one has nothing left.
+    fn waits_for_more(&self, input: Option<&Input>) -> bool {
+        let state = &*self.state;
+        state.more
+            && !state.settle
+            && !state.has_steered()
+            && input.is_none_or(|input| input.queue.is_finished())
+            && state.backlog.len() == 1
+            && (state.backlog.front())
+                .is_some_and(|last| last.entry == Entry::Held && !last.batch.is_full())
     }
 
     /// Queues frames that an action redirected. `device` receives them later in this turn, starting
@@ -231,6 +279,7 @@ impl<'g> Cx<'g> {
         let step = match entry {
             Entry::Receive => path.receive,
             Entry::Steered(point) => return self.go_on(device, point, batch),
+            Entry::Held => return self.go_on(device, Point::Arrived, batch),
             Entry::Redirected => return self.steer(device, Point::Redirected, batch),
             Entry::Resume => return self.steer(device, Point::Resumed, batch),
             Entry::Transmit => path.transmit,
@@ -278,11 +327,13 @@ impl<'g> Cx<'g> {
         // Parts of small batches make a large one.
         for mut next in self.state.steered.by_ref() {
             let same = (next.device.key, next.point) == (device.key, point);
-            if !same || next.batch.len() > batch.room() {
+            if same {
+                next.batch.move_to(&mut batch);
+            }
+            if !next.batch.is_empty() {
                 self.state.first_steered = Some(next);
                 break;
             }
-            next.batch.move_to(&mut batch);
         }
         batch.take_over();
         input.queue.release(batch.len() as u32);
@@ -496,7 +547,11 @@ impl Cpu {
             let input = stack.softnet.cpu(cx.state.id);
             for left in (0..BUDGET).rev() {
                 cx.state.stages.start();
+                if cx.waits_for_more(input) {
+                    break;
+                }
                 if let Some(arrival) = cx.state.backlog.pop_front() {
+                    cx.state.held -= usize::from(arrival.entry == Entry::Held);
                     cx.arrive(arrival);
                 } else if !input.is_some_and(|input| cx.take_steered(input)) {
                     break;
@@ -513,13 +568,15 @@ impl Cpu {
                 cx.settle_steered(input);
                 worked |= cx.state.has_steered();
             }
-            if cx.state.backlog.is_empty()
+            if (cx.state.backlog.is_empty() || cx.waits_for_more(input))
                 && let Some((_, job)) = stack.timers.take_due(cx.now)
             {
                 job(cx);
                 worked = true;
             }
-            worked
+            // What is left now goes on in the next turn.
+            cx.state.more = false;
+            worked | cx.state.holds()
         });
         if !worked {
             // An idle CPU runs the callbacks that waited for it to be quiescent.

@@ -9,7 +9,9 @@
 //!
 //! The CPU that receives a batch splits it into a part for each CPU, and pushes each part on that CPU's
 //! queue ([`Input`]) with one exchange. It wakes the other CPU only if its queue was empty. The other CPU
-//! goes on where taps and filters see the packets. The CPU's own part needs no queue.
+//! goes on where taps and filters see the packets. It makes full batches of the parts that wait. The CPU's own part
+//! needs no queue. While its port has full batches, the CPU holds its part for one turn, so that parts make full
+//! batches there too ([`Cx::hold`]).
 //!
 //! A device steers what it receives at each of three points, as `netif_receive_skb` does ([`Point`]): what arrives at
 //! it, what an action redirects to its ingress, and what comes back to it from an ifb.

@@ -126,6 +126,13 @@ impl<T> Handover<T> {
         self.list.take_all()
     }
 
+    /// Returns whether nothing waits to be taken and all rounds are finished. Only the owner calls it.
+    #[inline]
+    pub fn is_finished(&self) -> bool {
+        self.list.is_empty()
+            && self.done.load(Ordering::Relaxed) == self.round.load(Ordering::Relaxed)
+    }
+
     /// Says that all work of the rounds so far has left the CPU. Only the owner calls it.
     #[inline]
     pub fn finish(&self) {

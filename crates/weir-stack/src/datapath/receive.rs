@@ -41,7 +41,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     if !device.is_up() {
         return cx.drop_batch(device, Place::Receive, DropReason::DEV_READY, batch);
     }
-    let count = batch.len();
+    let (count, full) = (batch.len(), batch.is_full());
     let arrival = (cx.now, device.key.0, device.ifindex());
     let address = word_of(&device.address());
     let (mut octets, mut multicast, mut short) = (0, 0, 0_u64);
@@ -74,10 +74,18 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     if device.steering.is_on() {
         // The packets are counted behind the steering.
         cx.state.stages.end(Stage::Receive, 0);
+        let before = batch.len();
         batch = steer::steer(cx, device, Point::Arrived, batch);
         if batch.is_empty() {
             return;
         }
+        // A port that had so many frames has more.
+        let more = full && batch.len() < before;
+        if more || cx.state.holds() {
+            return cx.hold(device, batch, more);
+        }
+    } else if cx.state.holds() {
+        return cx.hold(device, batch, false);
     }
     steered(cx, device, batch);
 }

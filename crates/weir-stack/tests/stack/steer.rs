@@ -16,7 +16,7 @@ use crate::world::{Packet, World, udp};
 use weir_netlink::{IfInfoMsg, TcMsg, TcPlugQopt, ifla, nlm, rtm, tca};
 use weir_packet::{Batch, DropReason};
 use weir_stack::clock::Holds;
-use weir_stack::device::{Direction, Observer, Tap};
+use weir_stack::device::{Direction, Observer, Tap, Taps};
 use weir_stack::drops::Place;
 use weir_stack::{Config, Cpu, Stack, datapath};
 
@@ -389,6 +389,92 @@ fn flows_go_to_the_cpus_of_the_set() {
         assert!(!device.steering.is_on());
     });
     assert_eq!(*arrivals.wrong.lock().unwrap(), [""; 0]);
+}
+
+/// The batches of frames that go on behind the steering, by CPU.
+#[derive(Default)]
+struct Batches([Mutex<Vec<usize>>; 2]);
+
+impl Observer for Batches {
+    fn frame(&self, _: &Tap<'_>) {}
+
+    fn frames(&self, taps: &Taps<'_>) {
+        if taps.direction == Direction::Rx {
+            self.0[taps.cpu].lock().unwrap().push(taps.packets.len());
+        }
+    }
+}
+
+/// The parts of several batches that a CPU gets make full batches, those of the CPU that receives, too. It holds its
+/// part for one turn, and only if the port had a full batch. Timers do not wait.
+#[test]
+fn parts_of_batches_make_full_batches() {
+    let (mut world, arrivals) = router(2);
+    let (stack, device) = (world.stack.clone(), world.device("d1"));
+    let batches = Arc::new(Batches::default());
+    device.observe(&stack.domain.pin(), batches.clone());
+    let mut other = Cpu::new(&stack, 1);
+    weir_sync::percpu::bind(0);
+    device.steering.set_cpus(0, set([0, 1]));
+    let mut number = vec![0; FLOWS];
+    let mut receive = |world: &mut World, flows: std::ops::Range<usize>| {
+        let mut batch = Batch::new();
+        for flow in flows {
+            let packet = stack.pool.packet(&frame(flow, number[flow])).unwrap();
+            number[flow] += 1;
+            assert!(batch.push(packet).is_ok());
+        }
+        world.cpu.with(|cx| datapath::receive(cx, &device, batch));
+    };
+    let waiting = || stack.softnet.cpu(1).unwrap().queue.waiting() as usize;
+    let lens = |cpu: usize| std::mem::take(&mut *batches.0[cpu].lock().unwrap());
+    // The flows move to their CPUs.
+    for first in [0, 64, 128] {
+        receive(&mut world, first..first + 64);
+        while world.cpu.turn() || other.turn() {}
+    }
+    lens(0);
+    lens(1);
+    // Three batches: about half of each is this CPU's.
+    receive(&mut world, 0..64);
+    let due = Arc::new(AtomicBool::new(false));
+    let job = due.clone();
+    let job = Box::new(move |_: &mut weir_stack::Cx<'_>| job.store(true, Relaxed));
+    stack.arm(stack.clock.now(), Holds::Nothing, job);
+    assert!(world.cpu.turn() && world.cpu.has_input());
+    assert_eq!((lens(0), due.load(Relaxed)), (vec![], true));
+    receive(&mut world, 64..128);
+    receive(&mut world, 128..192);
+    let mine = 192 - waiting();
+    assert!((65..128).contains(&mine), "the flows are not spread");
+    assert!(world.cpu.turn());
+    assert_eq!(lens(0), [64]);
+    assert!(world.cpu.turn());
+    assert_eq!(lens(0), [mine - 64]);
+    weir_sync::percpu::bind(1);
+    while other.turn() {}
+    weir_sync::percpu::bind(0);
+    assert_eq!(lens(1), [64, 128 - mine]);
+    // A batch that is not full goes on in the next turn, with what is held.
+    receive(&mut world, 0..64);
+    receive(&mut world, 0..20);
+    let mine = 84 - waiting();
+    assert!(mine <= 64, "the flows are not spread");
+    assert!(world.cpu.turn());
+    assert_eq!(lens(0), [mine]);
+    // Frames do not overtake those that are held when the steering ends.
+    receive(&mut world, 0..64);
+    weir_sync::percpu::bind(1);
+    while other.turn() {}
+    weir_sync::percpu::bind(0);
+    device.steering.set_cpus(0, set([]));
+    for _ in 0..3 {
+        receive(&mut world, 0..64);
+        while world.cpu.turn() || other.turn() {}
+    }
+    assert!(!device.steering.is_on());
+    assert_eq!(*arrivals.wrong.lock().unwrap(), [""; 0]);
+    assert_eq!(arrivals.total(), number.iter().sum::<u32>());
 }
 
 /// A CPU that does not take its packets has `netdev_max_backlog` and one more; the others are dropped.

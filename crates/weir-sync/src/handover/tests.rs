@@ -25,6 +25,18 @@ fn room_is_limited() {
 }
 
 #[test]
+fn rounds_are_finished_when_nothing_waits() {
+    let queue = Handover::default();
+    assert!(queue.is_finished());
+    queue.push(Entry::new(1));
+    assert!(!queue.is_finished());
+    assert_eq!(queue.take().count(), 1);
+    assert!(!queue.is_finished());
+    queue.finish();
+    assert!(queue.is_finished());
+}
+
+#[test]
 fn a_table_grows_without_moving_flows() {
     let flows = Flows::new(2);
     let done = |_: usize, _: u64| false;
