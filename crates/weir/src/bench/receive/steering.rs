@@ -12,7 +12,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use weir_packet::Batch;
+use weir_packet::{Batch, Buffers};
 use weir_stack::{Config, Cpu, Device, Stack};
 
 use super::super::path::{self, Bed, ROUTER};
@@ -65,18 +65,20 @@ struct Times {
     busy: f64,
 }
 
-/// Receives a batch on CPU 0. Returns false if the frames do not fit into the pool's buffers.
+/// Receives a batch on CPU 0 as a port does, and takes a turn if that has left work, as the loop of a CPU does.
+/// Returns false if the frames do not fit into the pool's buffers.
 fn receive(bed: &mut Bed, lan: &Arc<Device>, chunk: &[Vec<u8>]) -> bool {
-    bed.cpu.with(|cx| {
-        let mut batch = Batch::new();
-        let mut memory = cx.state.cache.borrow_mut();
-        let got = memory.alloc_bulk(&mut batch, chunk.len());
-        drop(memory);
-        let mut packets = batch.iter_mut().zip(chunk);
-        let whole = packets.all(|(packet, frame)| packet.append(frame));
+    let whole = bed.cpu.with(|cx| {
+        let (mut batch, mut buffers) = (Batch::new(), Buffers::new());
+        cx.state.cache.borrow_mut().take(&mut buffers, chunk.len());
+        let got = buffers.fill(&mut batch, chunk.iter().map(|frame| &frame[..]));
         weir_stack::datapath::receive(cx, lan, batch);
-        whole && got == chunk.len()
-    })
+        got == chunk.len()
+    });
+    if bed.cpu.has_input() {
+        bed.cpu.turn();
+    }
+    whole
 }
 
 /// Receives `rounds` times all frames on CPU 0. CPU 1 runs in its own thread meanwhile.
@@ -133,6 +135,9 @@ fn play(
                     break 'rounds;
                 }
             }
+        }
+        while bed.cpu.has_input() {
+            bed.cpu.turn();
         }
         while !input.queue.is_idle() {
             std::hint::spin_loop();
