@@ -384,9 +384,12 @@ impl Connection {
             if self.config.moderate_rcvbuf && self.settings.receive_buffer.is_none() {
                 let advmss = u64::from(self.advmss);
                 let mut window = 2 * u64::from(copied) + 16 * advmss;
-                let grow =
-                    window * u64::from(copied - tuning.space) / u64::from(tuning.space.max(1));
-                window = window.saturating_add(grow * 2).min(u64::from(u32::MAX / 2));
+                // A round trip of hours lets a program read gigabytes in it.
+                let grow = window.saturating_mul(u64::from(copied - tuning.space))
+                    / u64::from(tuning.space.max(1));
+                window = window
+                    .saturating_add(grow.saturating_mul(2))
+                    .min(u64::from(u32::MAX / 2));
                 let buffer = self
                     .config
                     .space_from_window(window as u32)
