@@ -7,7 +7,7 @@
 //! namespaces), [`nsfs`] (`statfs` and ioctls of namespace files), [`path`] (resolution of path
 //! arguments), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`),
 //! [`ioctl`] (`SIOC*`), [`tun`] (`/dev/net/tun`), [`wait`] (timed waits), [`clock`] (reads of the clock), [`alarm`]
-//! (timers).
+//! (timers). [`spin`] says when it sleeps between events of sockets.
 //!
 //! The thread takes one call at a time. It identifies an open file of a client by (device, inode),
 //! never by its number, which may have been closed, duplicated or reused. It copies memory of a
@@ -29,6 +29,7 @@ mod path;
 mod refuse;
 mod served;
 mod socket;
+mod spin;
 mod traffic;
 mod tun;
 mod unreadable;
@@ -160,6 +161,7 @@ impl Supervisor {
         let waits = self.setup.waits.clone();
         let mut last_sweep = last_look;
         let of_waits = waits.as_ref().and_then(|waits| waits.descriptors());
+        let mut spin = spin::Spin::new();
         loop {
             let mut fds = vec![self.listener.as_fd(), self.stop.as_fd()];
             if let Some((bell, ready)) = &of_waits {
@@ -196,6 +198,8 @@ impl Supervisor {
                         .map(|interval| interval.as_millis() as i32),
                 )
                 .min();
+            let spins = self.attendant.is_some() && spin.goes_on(Instant::now());
+            let timeout = if spins { Some(0) } else { timeout };
             let fds = fds.into_iter().map(|fd| (fd, libc::POLLIN));
             let Ok(events) = sys::poll(fds.chain(self.calls.fds()), timeout) else {
                 break;
@@ -219,7 +223,11 @@ impl Supervisor {
             if let (Some(attendant), Some(1..)) =
                 (&self.attendant, events[attended..first_watched].first())
             {
+                let now = Instant::now();
                 attendant.serve();
+                spin.came(now, Instant::now());
+            } else if spins {
+                std::thread::yield_now();
             }
             if events[refused..parked].iter().any(|&event| event != 0) {
                 self.refused.serve();
