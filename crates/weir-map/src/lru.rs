@@ -33,9 +33,8 @@ use weir_sync::spin::{SpinGuard, SpinLock};
 pub const BATCH: usize = 64;
 
 /// A batch of insertions prefetches the home bucket of the key this far ahead, since a processor drops some of a burst
-/// of 64, and the bucket behind it of the key so far ahead.
+/// of 64.
 const FAR: usize = 16;
-const NEAR: usize = 6;
 
 /// How the entries of an LRU map are spread over lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -442,9 +441,6 @@ impl<S: Shape> Lru<S> {
         for (at, &hash) in hashes[..count].iter().enumerate() {
             if let Some(&next) = hashes[..count].get(at + FAR) {
                 self.table.prefetch_to_write(next);
-            }
-            if let Some(&next) = hashes[..count].get(at + NEAR) {
-                self.table.prefetch_beyond(next);
             }
             let value = |slot: Slot<'_, S>| value(at, slot);
             let left = (count - at) as u32;

@@ -852,16 +852,6 @@ impl<S: Shape> Table<S> {
         self.unmark(astray.home as usize, astray.bucket as usize);
     }
 
-    /// Prefetches the bucket behind a hash's home bucket if an insertion will have to look there.
-    #[inline(always)]
-    pub(crate) fn prefetch_beyond(&self, hash: u64) {
-        let home = self.home(hash);
-        let control = self.control(home).load(Ordering::Relaxed);
-        if control & kind_of(hash) != 0 || Self::room(control).is_none() {
-            prefetch_to_write(self.buckets.address(self.stride(), self.next(home)));
-        }
-    }
-
     /// Returns the hash of the key in a slot. Unless the caller holds the lock, it may be wrong.
     #[inline(always)]
     pub(crate) fn hash_at(&self, number: u32) -> u64 {
