@@ -395,14 +395,14 @@ fn what_a_map_does_is_counted() {
         // S3-FIFO takes the lock for nodes; the clock, to hand its chunks of entries over.
         let chunks = match policy {
             Policy::S3Fifo => 1000 - filled.local_hits,
-            _ => 1000 / 4,
+            _ => 1000 / 4 - 1,
         };
         assert_eq!(filled.global_locks, chunks, "{policy:?}: {filled:?}");
         assert!(filled.local_hits > 600, "{filled:?}");
         let evicted =
             |stats: LruStats| stats.evicted_inactive + stats.evicted_main + stats.evicted_forced;
-        let live = map.nodes().1;
-        assert_eq!(evicted(filled), u64::from(1000 - live), "{policy:?}");
+        // A map that is not full loses nothing.
+        assert_eq!((evicted(filled), map.nodes().1), (0, 1000), "{policy:?}");
         for key in 1000..5000 {
             map.insert(key, 0).unwrap();
             map.get(&(key - 1));

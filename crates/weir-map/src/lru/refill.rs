@@ -65,17 +65,15 @@ impl<S: Shape> Lru<S> {
             let fair = self.max_entries / self.shards.len() as u32;
             borrow = self.outside[own].held.load(Ordering::Relaxed) < fair;
         }
-        if lane.free < target && !borrow {
+        // Nothing is evicted while there are free nodes, however few.
+        if lane.free == 0 && !borrow {
             match &mut shard {
                 None => self.judge_enough(own, lane, target),
-                Some(shard) => {
-                    let want = target - lane.free;
-                    lane.free += self.evict(own, shard, &mut lane.lost, want);
-                }
+                Some(shard) => lane.free = self.evict(own, shard, &mut lane.lost, target),
             }
         }
         drop(shard);
-        if lane.free < target && borrow {
+        if lane.free == 0 && borrow {
             self.take_from_richest(own, lane, target);
         }
         lane.free > 0 || self.refill_from_others(number, lane)
@@ -151,9 +149,11 @@ impl<S: Shape> Lru<S> {
         }
     }
 
-    /// Does a rotation. There is one for each chunk.
+    /// Does a rotation. There is one for each chunk, and it looks at half as many entries unless `nr_scans` is set: a
+    /// quarter has a tenth more misses than exact LRU while popularity moves, and the whole more than the kernel's
+    /// while it stays.
     fn rotate(&self, shard: &mut Shard) {
-        let work = self.work(0, |_, _| ());
+        let work = self.work(self.pool.size() / 2, |_, _| ());
         shard.lists.clock().rotate(&work);
     }
 
