@@ -62,8 +62,9 @@ pub struct LruOptions {
     /// The number of CPUs; the threads of a CPU are those bound to it by [`percpu::bind`], and a share
     /// of the unbound ones. The default is the number of CPUs of the machine.
     pub cpus: Option<usize>,
-    /// The number of entries that a rotation, and a search for victims, looks at. The default is the
-    /// number of nodes that are wanted, `local_free` or the rest of a batch.
+    /// The number of entries that a rotation, and a search for victims, looks at. The default of a search is the
+    /// number of nodes that are wanted, `local_free` or the rest of a batch; that of a rotation is `local_free`, or half
+    /// of the entries that a CPU draws from the lists at once if that is more.
     pub nr_scans: Option<u32>,
     /// The number of free nodes that a CPU takes at once. It is never more than a fair part. The default
     /// is a 1250th of the entries within 16 and 128, or the rest of a batch if that is more.
@@ -468,13 +469,20 @@ impl<S: Shape> Lru<S> {
         left: u32,
         value: impl Fn(Slot<'_, S>),
     ) -> Result<(), Error> {
+        // Others may remove the entry as soon as its bucket is unlocked.
+        let value = |slot: Slot<'_, S>| {
+            if let Some(new) = slot.begins() {
+                self.own(number, new);
+            }
+            value(slot);
+        };
         if self.idle > 0 {
             self.drop_idle(hash, key, lane);
         }
         if lane.free == 0 {
             // An existing entry is changed without a node, so a full map neither refuses nor evicts it.
             if self.table.search(hash, key, |_| ()).is_some() || mode == Update::Exist {
-                match self.table.upsert(hash, key, mode, false, &value)? {
+                match self.table.upsert(hash, key, mode, false, value)? {
                     Placed::Changed(slot) => {
                         self.touch(slot);
                         return Ok(());
@@ -490,7 +498,7 @@ impl<S: Shape> Lru<S> {
         } else {
             lane.local_hits += 1;
         }
-        match self.table.upsert(hash, key, mode, true, &value)? {
+        match self.table.upsert(hash, key, mode, true, value)? {
             Placed::Changed(slot) => self.touch(slot),
             Placed::New(slot) => {
                 lane.free -= 1;
@@ -501,19 +509,15 @@ impl<S: Shape> Lru<S> {
                 } else {
                     self.admit(&mut self.shards[0].lock(), &[(slot, 0)]);
                 }
-                self.own(number, slot);
             }
             // A list has the slot already.
-            Placed::Revived(slot) => {
-                lane.free -= 1;
-                self.own(number, slot);
-            }
+            Placed::Revived(_) => lane.free -= 1,
             Placed::Absent | Placed::Full => return Err(Error::NoMem),
         }
         Ok(())
     }
 
-    /// Notes a new entry's owner and time.
+    /// Notes a new entry's owner and time. Its bucket is locked.
     #[inline(always)]
     fn own(&self, number: usize, slot: u32) {
         if self.shards.len() > 1 {
@@ -551,9 +555,8 @@ impl<S: Shape> Lru<S> {
         }
     }
 
-    /// Returns the node of a slot whose entry was removed.
-    fn give_back(&self, slot: u32) {
-        let owner = self.owner(slot);
+    /// Returns the node of an entry that was removed to its owner.
+    fn give_back(&self, owner: usize) {
         if self.spread == Spread::Borrow {
             self.outside[owner].held.fetch_sub(1, Ordering::Relaxed);
             self.stock.fetch_add(1, Ordering::Relaxed);
@@ -604,7 +607,12 @@ impl<S: Shape> Lru<S> {
         removed.is_some_and(|slot| !self.is_idle(slot))
     }
 
-    fn remove_hashed(&self, hash: u64, key: &[u8], read: impl FnMut(u32)) -> Option<u32> {
+    fn remove_hashed(&self, hash: u64, key: &[u8], mut read: impl FnMut(u32)) -> Option<u32> {
+        let mut owner = 0;
+        let read = |slot| {
+            owner = self.owner(slot);
+            read(slot);
+        };
         let removed = if self.most > 0 {
             self.table.remove(hash, key, true, read)
         } else {
@@ -615,8 +623,8 @@ impl<S: Shape> Lru<S> {
             }
             removed
         };
-        if let Some(slot) = removed {
-            self.give_back(slot);
+        if removed.is_some() {
+            self.give_back(owner);
         }
         removed
     }
@@ -624,6 +632,25 @@ impl<S: Shape> Lru<S> {
     /// Whether an entry in a slot can be found.
     pub(crate) fn is_present(&self, slot: u32) -> bool {
         !self.is_idle(slot)
+    }
+
+    /// Whether each shard has as many nodes as its lanes and its entries take. Only for [`Spread::Borrow`].
+    #[cfg(test)]
+    pub(crate) fn is_balanced(&self) -> bool {
+        let mut held = vec![0; self.shards.len()];
+        for (number, lane) in self.lanes.iter().enumerate() {
+            held[number % self.shards.len()] += lane.lock().free;
+        }
+        let mut next = 0;
+        while let Some(slot) = self.table.next_live(next, |_| ()) {
+            held[self.owner(slot)] += 1;
+            next = slot + 1;
+        }
+        let counted = self
+            .outside
+            .iter()
+            .map(|shard| shard.held.load(Ordering::Relaxed));
+        counted.eq(held)
     }
 
     /// Counts the nodes that are free, and those of entries.

@@ -928,6 +928,12 @@ pub(crate) struct Slot<'a, S> {
 }
 
 impl<S: Shape> Slot<'_, S> {
+    /// Returns the number of the slot if the entry is new.
+    #[inline(always)]
+    pub(crate) fn begins(&self) -> Option<u32> {
+        self.new.then_some((self.bucket * SLOTS + self.slot) as u32)
+    }
+
     /// Writes the whole value.
     #[inline(always)]
     pub(crate) fn write(&self, value: &[u8]) {

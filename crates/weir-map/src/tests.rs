@@ -342,6 +342,7 @@ fn stress_threads_see_their_values_or_nothing() {
                 keys.len() == len && len <= 256,
                 "{policy:?} {spread:?}: {len}"
             );
+            assert!(spread != Spread::Borrow || map.is_balanced(), "{policy:?}");
             // No node was lost or made.
             let (free, live) = map.nodes();
             assert_eq!(

@@ -285,6 +285,11 @@ impl<K: Plain, V: Plain> LruHashMap<K, V> {
     }
 
     #[cfg(all(test, not(loom)))]
+    pub(crate) fn is_balanced(&self) -> bool {
+        self.core.is_balanced()
+    }
+
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn nodes(&self) -> (u32, u32) {
         self.core.nodes()
     }

@@ -355,31 +355,43 @@ impl<S: Shape> Lru<S> {
         let Some(richest) = (0..self.shards.len()).max_by_key(held) else {
             return;
         };
-        let mut shard = self.shards[richest].lock();
-        let want = target - lane.free;
-        let got = self.evict(richest, &mut shard, &mut lane.lost, want);
-        drop(shard);
-        self.outside[richest].held.fetch_sub(got, Ordering::Relaxed);
-        self.outside[own].held.fetch_add(got, Ordering::Relaxed);
+        self.evict_for(richest, own, lane, target - lane.free);
+    }
+
+    /// Evicts up to `want` entries from the lists of a shard for lane `number`, whose own shard gets the nodes.
+    #[cold]
+    fn evict_for(&self, from: usize, number: usize, lane: &mut Lane, want: u32) {
+        let got = {
+            let mut shard = self.shards[from].lock();
+            self.evict(from, &mut shard, &mut lane.lost, want)
+        };
+        if self.spread == Spread::Borrow {
+            let own = number % self.shards.len();
+            self.outside[from].held.fetch_sub(got, Ordering::Relaxed);
+            self.outside[own].held.fetch_add(got, Ordering::Relaxed);
+        }
         lane.free += got;
     }
 
-    /// Empties a lane's bags.
-    fn take_slots(&self, lane: &mut Lane) -> Vec<u32> {
+    /// Takes all slots of a lane that are in no list.
+    fn take_pending(&self, lane: &mut Lane) -> Vec<(u32, u32)> {
         let Lane {
+            pending,
             filling,
             full,
             drawn,
             promoted,
             ..
         } = lane;
-        let mut slots = Vec::new();
+        let mut slots = core::mem::take(pending);
         for bag in [drawn, full, filling] {
-            while let Some(slot) = bag.pop(&self.pool) {
-                slots.push(slot);
-            }
+            // The clock does not look at hashes.
+            slots.extend(core::iter::from_fn(|| bag.pop(&self.pool)).map(|slot| (slot, 0)));
         }
-        slots.append(promoted);
+        for slot in promoted.drain(..) {
+            self.mark(self.table.reference(slot));
+            slots.push((slot, 0));
+        }
         slots
     }
 
@@ -396,8 +408,7 @@ impl<S: Shape> Lru<S> {
                 continue;
             };
             let owner = next % self.shards.len();
-            let pending = core::mem::take(&mut other.pending);
-            let slots = self.take_slots(&mut other);
+            let pending = self.take_pending(&mut other);
             let free = core::mem::take(&mut other.free);
             drop(other);
             if self.spread == Spread::Borrow {
@@ -406,13 +417,9 @@ impl<S: Shape> Lru<S> {
                 self.outside[own].held.fetch_add(free, Ordering::Relaxed);
             }
             lane.free += free;
-            let mut shard = self.shards[owner].lock();
-            self.admit(&mut shard, &pending);
-            for slot in slots {
-                shard.lists.clock().admit_one(&self.pool, slot);
-            }
+            self.admit(&mut self.shards[owner].lock(), &pending);
             if lane.free == 0 {
-                lane.free += self.evict(owner, &mut shard, &mut lane.lost, 1);
+                self.evict_for(owner, number, lane, 1);
             }
             if lane.free > 0 {
                 return true;
@@ -424,8 +431,7 @@ impl<S: Shape> Lru<S> {
             }
             lane.free += self.take_free(owner, 1);
             if lane.free == 0 {
-                let mut shard = self.shards[owner].lock();
-                lane.free += self.evict(owner, &mut shard, &mut lane.lost, 1);
+                self.evict_for(owner, number, lane, 1);
             }
             if lane.free > 0 {
                 return true;

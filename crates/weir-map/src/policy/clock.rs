@@ -76,11 +76,6 @@ impl Clock {
         self.inactive.push_bag(pool, bag);
     }
 
-    /// Takes an entry that was not used.
-    pub(crate) fn admit_one(&mut self, pool: &Pool, slot: u32) {
-        self.inactive.push(pool, slot);
-    }
-
     /// Gives the oldest chunk of entries to a lane, which evicts those of them that were not used. Returns whether
     /// there was any.
     pub(crate) fn draw(&mut self, pool: &Pool, bag: &mut Bag) -> bool {
