@@ -5,6 +5,7 @@ use crate::backend::Errno;
 use crate::sys;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::LazyLock;
 
 /// A system call that waits for an answer.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,26 @@ pub(crate) enum Answer {
     Sent,
     /// The answer is sent later, when the wait is over ([`crate::waits`]).
     Later,
+}
+
+/// Returns whether a call whose notification was received waits for its answer whatever signals come, unless they end
+/// the process (`SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`, Linux 5.19). Otherwise a signal has the call restarted.
+pub(crate) fn waits_through_signals() -> bool {
+    static WAITS: LazyLock<bool> = LazyLock::new(|| {
+        let flags =
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+        // SAFETY: there is no filter to install. A kernel that knows the flags says that its pointer is bad.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                flags,
+                std::ptr::null::<libc::sock_fprog>(),
+            )
+        };
+        sys::check(result as i32) == Err(Errno(libc::EFAULT))
+    });
+    *WAITS
 }
 
 /// The listener of one filter.

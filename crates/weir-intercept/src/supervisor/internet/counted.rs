@@ -53,7 +53,8 @@ impl Supervisor {
         let file = self.duplicate(call)?;
         let flags = call.int(2);
         let room = usize::try_from(place.room()).unwrap_or(MOST).min(MOST);
-        let mut data = vec![0; room];
+        // Room for a byte shows the end of the data, and that there are none yet.
+        let mut data = vec![0; room.min(sys::to_read(file.as_fd()).max(1))];
         // The data leave the pair when the caller has them.
         let looked = sys::receive(file.as_fd(), &mut data, libc::MSG_DONTWAIT | libc::MSG_PEEK);
         let length = match looked {

@@ -9,7 +9,7 @@
 //! `poll` a listener as writable.
 use super::{Handled, InetSocket, Supervisor};
 use crate::backend::{Errno, InetCall, SocketId};
-use crate::seccomp::{Answer, Call};
+use crate::seccomp::{self, Answer, Call};
 use crate::sys;
 
 /// What a stream is ready for that is neither connected nor listens (`tcp_poll`).
@@ -45,8 +45,9 @@ impl Supervisor {
                 .is_ok_and(|reply| reply.value & FAILED == i64::from(libc::POLLHUP))
     }
 
-    /// Ends a send with EPIPE, and with SIGPIPE unless the flags say otherwise (`sk_stream_error`). The signal comes after
-    /// the answer: a handler before it would have the call restarted.
+    /// Ends a send with EPIPE, and with SIGPIPE unless the flags say otherwise (`sk_stream_error`). The signal waits for
+    /// the end of the call. On a kernel before 5.19 it comes some time after that, because a handler before the answer
+    /// would have the call restarted.
     pub(super) fn broken_pipe(&mut self, call: &Call, flags: i32) -> Handled {
         let error = Errno(libc::EPIPE);
         if flags & libc::MSG_NOSIGNAL != 0 {
@@ -54,9 +55,14 @@ impl Supervisor {
         }
         let process = self.process(call);
         self.still_waiting(call)?;
-        self.listener.answer(call, Err(error));
         // The thread may have ended.
-        let _ = sys::signal_thread(process, call.tid, libc::SIGPIPE);
+        let signal = || sys::signal_thread(process, call.tid, libc::SIGPIPE);
+        if seccomp::waits_through_signals() {
+            let _ = signal();
+            return Err(error);
+        }
+        self.listener.answer(call, Err(error));
+        let _ = signal();
         Ok(Answer::Sent)
     }
 }
