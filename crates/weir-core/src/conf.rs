@@ -35,16 +35,8 @@ macro_rules! slots {
             /// The defaults, in the order of the slots.
             pub const DEFAULTS: [i32; $name::ALL.len()] = [$($default,)*];
 
-            /// Returns the defaults with another value of one slot.
-            #[allow(dead_code)] // few families have two sets of defaults
-            pub const fn defaults_with(slot: $name, value: i32) -> [i32; $name::ALL.len()] {
-                let mut defaults = $name::DEFAULTS;
-                defaults[slot as usize] = value;
-                defaults
-            }
-
             /// Returns values of which some are others.
-            #[allow(dead_code)] // as above
+            #[allow(dead_code)] // few families have two sets of defaults
             pub const fn with<const N: usize>(
                 mut values: [i32; $name::ALL.len()],
                 others: [($name, i32); N],
@@ -279,7 +271,7 @@ mod tests {
 
     #[test]
     fn values_are_those_last_set() {
-        static OTHER: [i32; 3] = Few::defaults_with(Few::B, -2);
+        static OTHER: [i32; 3] = Few::with(Few::DEFAULTS, [(Few::B, -2)]);
         let conf = Conf::<Few>::with_defaults(&OTHER);
         let all = |conf: &Conf<Few>| [Few::A, Few::B, Few::C].map(|slot| conf.get(slot));
         assert_eq!(all(&conf), [1, -2, 3]);

@@ -252,11 +252,12 @@ impl Subscribers {
         self.0.get().map(|sockets| sockets.all.lock())
     }
 
-    /// Returns the mailboxes of the sockets.
-    fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
+    /// Returns the mailboxes of the sockets that are `wanted`.
+    fn mailboxes(&self, wanted: impl Fn(&Mailbox) -> bool) -> Vec<Arc<Mailbox>> {
         let all = self.all();
         let all = all.iter().flat_map(|all| all.iter());
-        all.filter_map(Weak::upgrade).collect()
+        let all = all.filter_map(Weak::upgrade);
+        all.filter(|mailbox| wanted(mailbox)).collect()
     }
 
     /// Adds a socket. It is removed by [`remove`](Self::remove), or counts no more once its mailbox is dropped.
@@ -289,14 +290,14 @@ impl Subscribers {
 
     /// Returns whether a port id is in use.
     pub fn has_portid(&self, portid: u32) -> bool {
-        let is = |m: Arc<Mailbox>| m.portid.load(Relaxed) == portid;
-        self.mailboxes().into_iter().any(is)
+        let is = |m: &Mailbox| m.portid.load(Relaxed) == portid;
+        !self.mailboxes(is).is_empty()
     }
 
     /// Returns the process id if no other socket uses it, else the next free number below -4096
     /// (`netlink_autobind`).
     pub fn free_portid(&self, process: u32) -> u32 {
-        let taken = self.mailboxes().into_iter();
+        let taken = self.mailboxes(|_| true).into_iter();
         let taken: HashSet<u32> = taken.map(|m| m.portid.load(Relaxed)).collect();
         let others = (0..=u32::MAX - 4096).rev();
         let mut candidates = std::iter::once(process).chain(others);
@@ -315,14 +316,14 @@ impl Subscribers {
         if heard.is_none_or(|heard| heard.load(Acquire) & (1 << (bit % 64)) == 0) {
             return false;
         }
-        self.mailboxes().into_iter().any(|m| m.hears(group))
+        !self.mailboxes(|m| m.hears(group)).is_empty()
     }
 
     /// Delivers one datagram to all sockets that listen to `group`, except the one with port id
     /// `except`.
     pub fn notify(&self, group: u32, datagram: &[u8], except: Option<u32>) {
-        let mut hearers = self.mailboxes();
-        hearers.retain(|m| m.hears(group) && except != Some(m.portid.load(Relaxed)));
+        let hears = |m: &Mailbox| m.hears(group) && except != Some(m.portid.load(Relaxed));
+        let hearers = self.mailboxes(hears);
         for mailbox in hearers {
             mailbox.notify(datagram);
         }

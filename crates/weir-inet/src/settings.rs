@@ -212,7 +212,7 @@ static DEVICES4: [i32; Ipv4Conf::ALL.len()] = IPV4_OF_DEVICES;
 
 /// Where `ipv4_devconf_dflt` differs from `ipv4_devconf`.
 const IPV4_OF_DEVICES: [i32; Ipv4Conf::ALL.len()] =
-    Ipv4Conf::defaults_with(Ipv4Conf::AcceptSourceRoute, 1);
+    Ipv4Conf::with(Ipv4Conf::DEFAULTS, [(Ipv4Conf::AcceptSourceRoute, 1)]);
 /// The values that IPv4 gives a loopback device (`inetdev_init`).
 pub(crate) const IPV4_OF_LOOPBACK: [(Ipv4Conf, i32); 2] =
     [(Ipv4Conf::DisableXfrm, 1), (Ipv4Conf::DisablePolicy, 1)];
@@ -223,9 +223,10 @@ pub(crate) const IPV6_OF_LOOPBACK: [(Ipv6Conf, i32); 2] =
 static LOOPBACK4: [i32; Ipv4Conf::ALL.len()] = Ipv4Conf::with(IPV4_OF_DEVICES, IPV4_OF_LOOPBACK);
 static LOOPBACK6: [i32; Ipv6Conf::ALL.len()] = Ipv6Conf::with(Ipv6Conf::DEFAULTS, IPV6_OF_LOOPBACK);
 /// Of the tables of the two families (`arp_tbl`, `nd_tbl`) this differs.
-static NEIGH6: [i32; Neigh::ALL.len()] = Neigh::defaults_with(Neigh::Locktime, 0);
+static NEIGH6: [i32; Neigh::ALL.len()] = Neigh::with(Neigh::DEFAULTS, [(Neigh::Locktime, 0)]);
 /// `ipv6_devconf` differs here from `ipv6_devconf_dflt`.
-static IPV6_OF_ALL: [i32; Ipv6Conf::ALL.len()] = Ipv6Conf::defaults_with(Ipv6Conf::AcceptDad, 0);
+static IPV6_OF_ALL: [i32; Ipv6Conf::ALL.len()] =
+    Ipv6Conf::with(Ipv6Conf::DEFAULTS, [(Ipv6Conf::AcceptDad, 0)]);
 
 /// The values of `net.ipv{4,6}.conf.all`.
 #[derive(Debug)]
