@@ -5,7 +5,6 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -134,11 +133,7 @@ fn cni_plugins_by_exec() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut line = String::new();
-    BufReader::new(up.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    assert!(line.contains("is up"), "{line}");
+    common::wait_until_up(&mut up);
     let script = std::fs::read_to_string(source).unwrap();
     let arguments = ["exec", "--socket", &socket, "--", "bash", "-c", &script];
     let answer = output(&mut weir(User::Own, &arguments));

@@ -6,7 +6,6 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -27,11 +26,7 @@ impl Stack {
             command
         };
         let mut child = weir(&["up"]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        assert!(line.contains("is up"), "{line}");
+        common::wait_until_up(&mut child);
         let stack = Self(child);
         let setup = "ip link add d0 type dummy && ip link set d0 up && ip netns add edge \
                      && ip -n edge link add d1 type dummy && ip -n edge link set d1 up";

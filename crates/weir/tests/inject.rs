@@ -7,7 +7,6 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use common::{Folder, User, text};
@@ -217,11 +216,8 @@ fn into_a_stack_that_is_up() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let output = stack.stdout.take().unwrap();
+    common::wait_until_up(&mut stack);
     let _stack = Running(stack);
-    let mut line = String::new();
-    BufReader::new(output).read_line(&mut line).unwrap();
-    assert!(line.contains("is up"), "{line}");
     let exec = |words: &[&str]| {
         let mut command = Command::new(WEIR);
         command

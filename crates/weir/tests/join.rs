@@ -6,7 +6,6 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -31,10 +30,7 @@ impl Stack {
         let socket = folder.file("control");
         let mut command = weir(user, &["up", "--socket", &socket]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
-        assert!(line.contains("is up"), "{line}");
+        common::wait_until_up(&mut child);
         Self {
             user,
             socket,

@@ -11,7 +11,6 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -111,10 +110,7 @@ impl Stack {
         let cpus = CPUS.to_string();
         let mut command = weir(User::Own, &["up", "--socket", &socket, "--cpus", &cpus]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
-        assert!(line.contains("is up"), "{line}");
+        common::wait_until_up(&mut child);
         let client = Client::connect(Path::new(&socket)).unwrap();
         Self {
             child,

@@ -5,7 +5,6 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use common::{Folder, User, has, output, text, users, weir};
@@ -222,10 +221,7 @@ fn a_running_stack_traces_and_captures_what_an_expression_selects() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut line = String::new();
-    BufReader::new(up.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    common::wait_until_up(&mut up);
     let on = |command: &str, args: &[&str]| {
         weir(User::Own, &[&[command, "--socket", &socket], args].concat())
     };

@@ -3,9 +3,9 @@
 //! as nobody; required programs; temporary folders.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use std::io::{ErrorKind, Write};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::{env, fs, process};
@@ -27,6 +27,16 @@ fn setpriv() -> Command {
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
     command.args(["--inh-caps=-all", "--bounding-set=-all", "--"]);
     command
+}
+
+/// Returns when `weir up`, started with its output in a pipe, says that the stack is up. The pipe is closed then.
+pub fn wait_until_up(stack: &mut Child) {
+    let mut line = String::new();
+    let output = stack.stdout.take().expect("the output is a pipe");
+    BufReader::new(output)
+        .read_line(&mut line)
+        .expect("the output can be read");
+    assert!(line.contains("is up"), "{line}");
 }
 
 /// Returns this user, and also nobody if this is root and nobody can read the tree. `WEIR_TEST_USERS=own` leaves
