@@ -487,7 +487,7 @@ pub trait Bridging {
     fn vlans(&self, guard: &Guard, device: &Arc<Device>, stats: bool) -> Vec<Vec<u8>>;
 
     /// Returns the global options of the bridge's VLANs, as bodies of `RTM_NEWVLAN`; nothing for a port.
-    fn global_vlans(&self, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>>;
+    fn global_vlans(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>>;
 
     /// Adds, changes or deletes VLANs of a port or of the bridge itself by the attributes of `RTM_NEWVLAN` or
     /// `RTM_DELVLAN`, which is `ty` (`br_vlan_rtm_process`).

@@ -99,6 +99,7 @@ pub static MODULE: Module = Module {
 
 fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     let domain = &ctl.stack.domain;
+    let snooping = multicast::Shared::new(domain);
     let bridge = Arc::new_cyclic(|me| Bridge {
         me: me.clone(),
         device: OnceLock::new(),
@@ -110,8 +111,8 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         own_vlans: Published::new(domain, vlan::Group::default()),
         no_carrier: AtomicBool::new(false),
         stp: Mutex::new(stp::Stp::new([0; 6])),
-        snoop: Mutex::default(),
-        snooping: multicast::Shared::new(domain),
+        snoop: Mutex::new(multicast::Snoop::new(&snooping)),
+        snooping,
         mtu_set: AtomicBool::new(false),
         timer: Mutex::default(),
     });
@@ -127,7 +128,10 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         // Without ports there is no carrier.
         bridge.step(ctl.stack, ctl.guard, |step| step.set_address(mac));
     }
-    bridge.configure((ctl.stack, ctl.guard), &request)?;
+    if let Err(error) = bridge.configure((ctl.stack, ctl.guard), &request) {
+        crate::unregister(ctl.stack, &[device]);
+        return Err(error);
+    }
     Ok(device)
 }
 

@@ -257,6 +257,12 @@ fn a_querier() {
     same_as_linux("querier");
 }
 
+#[test]
+fn groups_by_vlan() {
+    same_as_linux("vlan-groups");
+    same_as_linux("vlan-querier");
+}
+
 /// Bonds as ports of a bridge, with each hash policy.
 #[test]
 fn hash_policies_of_bonds() {

@@ -213,6 +213,14 @@ fn bridge_vlan_options() {
     }
 }
 
+/// `mcast_vlan_snooping`, `bridge vlan set ... mcast_router`.
+#[test]
+fn bridge_groups_by_vlan() {
+    if has("stdbuf", "coreutils") {
+        same_as_linux("bridge-vlan-groups");
+    }
+}
+
 /// `ip stats` and `ip link xstats`.
 #[test]
 fn statistics_of_links() {

@@ -51,6 +51,7 @@ static POLICY: Policy = policy! {
     br::NF_CALL_IPTABLES => Rule::u8(),
     br::NF_CALL_IP6TABLES => Rule::u8(),
     br::NF_CALL_ARPTABLES => Rule::u8(),
+    br::MULTI_BOOLOPT => Rule::exact(8),
 };
 
 const ETH_P_8021Q: u16 = 0x8100;
@@ -78,6 +79,8 @@ pub struct Settings {
     protocol: AtomicU16,
     /// `VLAN_STATS_ENABLED`
     pub counts_vlans: AtomicBool,
+    /// The sources of link-local frames are not learned (`BR_BOOLOPT_NO_LL_LEARN`).
+    pub no_local_learning: AtomicBool,
 }
 
 impl Default for Settings {
@@ -92,6 +95,7 @@ impl Default for Settings {
             filtering: AtomicBool::new(false),
             protocol: AtomicU16::new(ETH_P_8021Q),
             counts_vlans: AtomicBool::new(false),
+            no_local_learning: AtomicBool::new(false),
         }
     }
 }
@@ -131,6 +135,11 @@ impl Settings {
         filters.then(|| self.protocol.load(Relaxed))
     }
 
+    /// Returns the protocol of VLAN tags.
+    pub fn protocol(&self) -> u16 {
+        self.protocol.load(Relaxed)
+    }
+
     fn is_provider(&self) -> bool {
         self.filters() == Some(ETH_P_8021AD)
     }
@@ -159,6 +168,25 @@ pub fn word([a, b, c, d, e, f]: Mac) -> u64 {
 pub fn mac(word: u64) -> Mac {
     let [_, _, a, b, c, d, e, f] = word.to_be_bytes();
     [a, b, c, d, e, f]
+}
+
+/// The bits of `MULTI_BOOLOPT` (`BR_BOOLOPT_*`).
+const NO_LL_LEARN: u32 = 0;
+const MCAST_VLAN_SNOOPING: u32 = 1;
+const MST: u32 = 2;
+
+/// Returns the value that `struct br_boolopt_multi` gives a bit, if it does.
+fn boolean(octets: &[u8], bit: u32) -> Option<bool> {
+    let word = |at: usize| {
+        let word = octets.get(at..at + 4)?.try_into().ok()?;
+        Some(u32::from_ne_bytes(word) >> bit & 1 != 0)
+    };
+    word(4)?.then(|| word(0)).flatten()
+}
+
+/// Returns whether `struct br_boolopt_multi` turns a bit on.
+fn has(octets: &[u8], bit: u32) -> bool {
+    boolean(octets, bit) == Some(true)
 }
 
 /// A validated `IFLA_INFO_DATA`.
@@ -206,6 +234,10 @@ impl<'a> Request<'a> {
                 {
                     return Err(refuse("Weir has no hooks of netfilter in bridges"));
                 }
+                br::MULTI_BOOLOPT if table.get(ty).is_some_and(|bits| has(bits.payload, MST)) => {
+                    return Err(refuse("Multiple spanning trees are not served"));
+                }
+                br::MULTI_BOOLOPT => {}
                 br::FORWARD_DELAY | br::HELLO_TIME | br::MAX_AGE | br::GROUP_FWD_MASK => {}
                 br::STP_STATE | br::VLAN_FILTERING | br::FDB_FLUSH => {}
                 br::AGEING_TIME | br::PRIORITY | br::VLAN_DEFAULT_PVID => {}
@@ -267,6 +299,9 @@ impl Bridge {
         }
         if let Some(on) = table.u8(br::VLAN_FILTERING)? {
             settings.filtering.store(on != 0, Relaxed);
+            if on == 0 {
+                self.turn_vlan_snooping(stack, guard, false)?;
+            }
         }
         if let Some(attr) = table.get(br::VLAN_PROTOCOL) {
             settings.protocol.store(attr.be16()?, Relaxed);
@@ -285,6 +320,14 @@ impl Bridge {
             settings.group_forward.store(mask, Relaxed);
         }
         self.configure_groups(stack, guard, table)?;
+        if let Some(bits) = table.get(br::MULTI_BOOLOPT) {
+            if let Some(on) = boolean(bits.payload, NO_LL_LEARN) {
+                settings.no_local_learning.store(on, Relaxed);
+            }
+            if let Some(on) = boolean(bits.payload, MCAST_VLAN_SNOOPING) {
+                self.turn_vlan_snooping(stack, guard, on)?;
+            }
+        }
         if table.has(br::FDB_FLUSH) {
             self.flush(stack, guard, None);
         }
@@ -328,8 +371,13 @@ impl Bridge {
         out.put_u8(br::TOPOLOGY_CHANGE_DETECTED, u8::from(view.detected));
         let group = [0x01, 0x80, 0xc2, 0, 0, self.settings.group_octet()];
         out.put(br::GROUP_ADDR, &group);
-        // No option is on, of three that there are.
-        out.put(br::MULTI_BOOLOPT, &[0, 0, 0, 0, 7, 0, 0, 0]);
+        let bits = u32::from(self.settings.no_local_learning.load(Relaxed)) << NO_LL_LEARN
+            | u32::from(self.snooping.by_vlan.load(Relaxed)) << MCAST_VLAN_SNOOPING;
+        let all: u32 = 1 << NO_LL_LEARN | 1 << MCAST_VLAN_SNOOPING | 1 << MST;
+        let mut octets = [0; 8];
+        octets[..4].copy_from_slice(&bits.to_ne_bytes());
+        octets[4..].copy_from_slice(&all.to_ne_bytes());
+        out.put(br::MULTI_BOOLOPT, &octets);
         let protocol = self.settings.protocol.load(Relaxed);
         out.put_be16(br::VLAN_PROTOCOL, protocol);
         let (pvid, per_port) = {

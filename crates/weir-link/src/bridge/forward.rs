@@ -230,7 +230,9 @@ impl Entrance {
             Fate::Forward => {}
             Fate::Drop => return refuse(cx, DropReason::MAC_IEEE_MAC_CONTROL, packet),
             Fate::Local => {
-                learn(cx);
+                if !bridge.settings.no_local_learning.load(Relaxed) {
+                    learn(cx);
+                }
                 let group = [1, 0x80, 0xc2, 0, 0, bridge.settings.group_octet()];
                 // The length of an LLC frame comes in place of an EtherType.
                 if dst == group && packet.protocol < 0x600 && bridge.settings.has_stp.load(Relaxed)

@@ -8,19 +8,25 @@
 //! | file | contents |
 //! |---|---|
 //! | `multicast/message` | IGMP and MLD in frames |
+//! | `multicast/context` | timers, times and routers: of the bridge, or of one VLAN with `mcast_vlan_snooping` |
 //! | `multicast/shared` | what the data path reads |
+//! | `multicast/vlan` | contexts of VLANs |
+//! | `multicast/options` | `bridge vlan global` |
 //! | `multicast/run` | lock, timers, notifications, queries, settings |
 //! | `multicast/wire` | `bridge mdb` |
 //!
 //! Reports of all versions are heard as by Linux with its settings `mcast_igmp_version 2` and `mcast_mld_version 1`:
-//! sources are not told apart. Not implemented: the versions 3 and 2 with entries per source, `mcast_vlan_snooping`,
-//! `mcast_to_unicast`; the bridge's own queries do not reach its own host.
+//! sources are not told apart. Not implemented: the versions 3 and 2 with entries per source, `mcast_to_unicast`; the bridge's own queries do not reach its own host.
 
+mod context;
 pub mod message;
+mod options;
 mod run;
 mod shared;
+mod vlan;
 mod wire;
 
+pub use context::Options;
 pub use run::check;
 pub use shared::{Audience, Counts, Shared};
 pub use wire::{change, check_dump, messages};
@@ -32,9 +38,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_netlink::{Error, errno, rtm};
 use weir_sync::rcu::Guard;
 
+use self::context::{Common, Context, Own, Snooped};
 use self::message::{Heard, Query};
-use super::port::{Port, state};
-use crate::clock::{MILLISECOND, SECOND, TimerId};
+use self::shared::Reach;
+use super::port::Port;
+use crate::clock::{SECOND, TimerId};
 use crate::device::Mac;
 
 /// The address of a group or of a sender.
@@ -107,72 +115,6 @@ pub mod router {
     pub const TEMPORARY: u8 = 3;
 }
 
-/// The settings.
-#[derive(Debug, Clone)]
-pub struct Options {
-    use_ifaddr: bool,
-    elasticity: u32,
-    most: u32,
-    last_count: u32,
-    startup_count: u32,
-    /// Intervals in ns, in the order of their attributes: last member, membership, querier, query, response, startup.
-    intervals: [u64; 6],
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            use_ifaddr: false,
-            elasticity: 16,
-            most: 4096,
-            last_count: 2,
-            startup_count: 2,
-            intervals: [1000, 260_000, 255_000, 125_000, 10_000, 31_250].map(|ms| ms * MILLISECOND),
-        }
-    }
-}
-
-impl Options {
-    fn last_member(&self) -> u64 {
-        self.intervals[0]
-    }
-
-    fn membership(&self) -> u64 {
-        self.intervals[1]
-    }
-
-    fn querier(&self) -> u64 {
-        self.intervals[2]
-    }
-
-    fn response(&self) -> u64 {
-        self.intervals[4]
-    }
-
-    /// Returns after how long a member is gone that does not answer the last queries.
-    fn last_members(&self) -> u64 {
-        u64::from(self.last_count).saturating_mul(self.last_member())
-    }
-}
-
-/// The queries of the bridge by a port (`struct bridge_mcast_own_query`).
-#[derive(Debug, Clone, Copy, Default)]
-struct Own {
-    timer: Option<u64>,
-    sent: u32,
-}
-
-/// A port.
-struct Snooped {
-    port: Arc<Port>,
-    /// `MULTICAST_ROUTER`
-    router: u8,
-    /// By family: the port leads to a router.
-    listed: [bool; 2],
-    timers: [Option<u64>; 2],
-    own: [Own; 2],
-}
-
 /// A member of a group (`struct net_bridge_port_group`).
 #[derive(Debug, Clone)]
 struct Member {
@@ -197,30 +139,45 @@ struct Entry {
 }
 
 /// The state under the lock.
-#[derive(Default)]
 pub struct Snoop {
-    options: Options,
-    own: [Own; 2],
-    /// By family, the address of the known querier and the port behind which it is, 0 for the bridge.
-    queriers: [Option<(Group, u16)>; 2],
-    ports: Vec<Snooped>,
+    options: Common,
+    /// That of the bridge, and those of VLANs by id, if any of them has ever been asked for.
+    contexts: Vec<Context>,
+    /// There are contexts of VLANs.
+    keeps_vlans: bool,
     entries: BTreeMap<Key, Entry>,
     /// The entries ever made.
     made: u64,
     armed: Option<TimerId>,
 }
 
+impl Snoop {
+    /// Returns the state of a new bridge.
+    pub fn new(shared: &Shared) -> Self {
+        Self {
+            options: Common::default(),
+            contexts: vec![Context::new(0, shared.whole.clone())],
+            keeps_vlans: false,
+            entries: BTreeMap::new(),
+            made: 0,
+            armed: None,
+        }
+    }
+}
+
 /// What follows from a step.
 enum Effect {
     /// The listeners of `RTNLGRP_MDB` hear of it.
     Tell(u16, Vec<u8>),
-    /// A query leaves by a port: family, group or all, time in ns in which hosts answer.
-    Ask(Arc<Port>, Family, Option<Group>, u64),
+    /// A query leaves by a port, in a VLAN if not 0: family, group or all, time in ns in which hosts answer.
+    Ask(Arc<Port>, u16, Family, Option<Group>, u64),
 }
 
 /// One event; see the module documentation.
 pub struct Step<'a> {
     snoop: &'a mut Snoop,
+    /// The place of the context that the event is about.
+    at: usize,
     shared: &'a Shared,
     guard: &'a Guard,
     now: u64,
@@ -236,14 +193,35 @@ impl Step<'_> {
         self.shared.on.load(Relaxed)
     }
 
+    /// Returns the context that the event is about.
+    fn context(&self) -> &Context {
+        &self.snoop.contexts[self.at]
+    }
+
+    fn context_mut(&mut self) -> &mut Context {
+        &mut self.snoop.contexts[self.at]
+    }
+
+    /// Returns what the data path reads of the context.
+    fn reach(&self) -> &Reach {
+        &self.context().reach
+    }
+
     fn place(&self, number: u16) -> Option<usize> {
-        let mut ports = self.snoop.ports.iter();
-        ports.position(|port| port.port.number == number)
+        self.context().place(number)
     }
 
     /// Returns whether messages of a port, or of the bridge itself, count (`br_multicast_ctx_should_use`).
     fn counts(&self, port: Option<&Port>) -> bool {
-        self.up && port.is_none_or(|port| port.state.load(Relaxed) != state::DISABLED)
+        let context = self.context();
+        self.up
+            && match port {
+                None => context.vid == 0 || context.on,
+                Some(port) => context
+                    .place(port.number)
+                    .and_then(|at| context.ports.get(at))
+                    .is_some_and(|one| !context.is_disabled(one, self.guard)),
+            }
     }
 
     /// Publishes who listens to a group, or removes the entry if nobody does.
@@ -285,7 +263,7 @@ impl Step<'_> {
 
     /// Makes the bridge's own host a member (`br_multicast_host_join`).
     fn host_join(&mut self, key: &Key) -> Result<(), Error> {
-        let until = self.now + self.snoop.options.membership();
+        let until = self.now + self.context().options.membership();
         let entry = self.entry(key)?;
         let is_new = !std::mem::replace(&mut entry.host, true);
         if !matches!(key.group, Group::Mac(_)) {
@@ -331,7 +309,7 @@ impl Step<'_> {
             permanent,
             fast_leave: false,
             by_user,
-            timer: (!permanent).then_some(self.now + self.snoop.options.membership()),
+            timer: (!permanent).then_some(self.now + self.context().options.membership()),
         };
         let entry = self.entry(key)?;
         let at = entry
@@ -373,7 +351,7 @@ impl Step<'_> {
         let Some(port) = port else {
             return self.host_join(key);
         };
-        let until = self.now + self.snoop.options.membership();
+        let until = self.now + self.context().options.membership();
         let members = self.snoop.entries.get_mut(key);
         let mut members = members.into_iter().flat_map(|entry| &mut entry.members);
         match members.find(|member| member.port == port.number) {
@@ -401,21 +379,22 @@ impl Step<'_> {
         let Some(family) = key.group.family() else {
             return;
         };
-        if self.shared.others[family as usize].load(Relaxed) > self.now {
+        if self.reach().others[family as usize].load(Relaxed) > self.now {
             return;
         }
-        let until = self.now + self.snoop.options.last_members();
-        if self.shared.querier.load(Relaxed) {
-            let delay = self.snoop.options.last_member();
-            match port.and_then(|port| self.place(port.number)) {
-                Some(at) => {
-                    if let Some(one) = self.snoop.ports.get_mut(at) {
-                        one.own[family as usize].timer = Some(until);
-                        let ask = Effect::Ask(one.port.clone(), family, Some(key.group), delay);
-                        self.out.push(ask);
-                    }
+        let until = self.now + self.context().options.last_members();
+        if self.reach().querier.load(Relaxed) {
+            let delay = self.context().options.last_member();
+            let at = port.and_then(|port| self.place(port.number));
+            let context = &mut self.snoop.contexts[self.at];
+            match at.and_then(|at| context.ports.get_mut(at)) {
+                Some(one) => {
+                    one.own[family as usize].timer = Some(until);
+                    let (port, group) = (one.port.clone(), Some(key.group));
+                    let ask = Effect::Ask(port, context.vid, family, group, delay);
+                    self.out.push(ask);
                 }
-                None => self.snoop.own[family as usize].timer = Some(until),
+                None => context.own[family as usize].timer = Some(until),
             }
         }
         let Some(entry) = self.snoop.entries.get_mut(key) else {
@@ -438,17 +417,17 @@ impl Step<'_> {
         if !self.counts(port) {
             return;
         }
-        let until = self.now + self.snoop.options.querier();
+        let until = self.now + self.context().options.querier();
         let Some(port) = port else {
-            if self.shared.router.load(Relaxed) == router::QUERY {
-                self.shared.local_routers[family as usize].store(until, Relaxed);
+            if self.reach().router.load(Relaxed) == router::QUERY {
+                self.reach().local_routers[family as usize].store(until, Relaxed);
             }
             return;
         };
         let Some(at) = self.place(port.number) else {
             return;
         };
-        if let Some(one) = self.snoop.ports.get_mut(at)
+        if let Some(one) = self.context_mut().ports.get_mut(at)
             && !matches!(one.router, router::DISABLED | router::PERMANENT)
         {
             one.timers[family as usize] = Some(until);
@@ -458,7 +437,7 @@ impl Step<'_> {
 
     /// Lists a port as one that leads to a router (`br_multicast_add_router`).
     fn add_router(&mut self, at: usize, family: Family) {
-        let Some(one) = self.snoop.ports.get_mut(at) else {
+        let Some(one) = self.context_mut().ports.get_mut(at) else {
             return;
         };
         let was = one.listed;
@@ -469,14 +448,15 @@ impl Step<'_> {
         let index = one.port.device.ifindex();
         self.publish_routers(family);
         if was == [false; 2] {
-            let body = wire::router_body(self.ifindex, index);
+            let body = wire::router_body(self.ifindex, index, self.context().vid);
             self.out.push(Effect::Tell(rtm::NEWMDB, body));
         }
     }
 
     /// Takes a port out of the lists of routers (`br_multicast_rport_del_notify`).
     fn end_router(&mut self, at: usize, families: &[Family]) {
-        let Some(one) = self.snoop.ports.get_mut(at) else {
+        let context = &mut self.snoop.contexts[self.at];
+        let Some(one) = context.ports.get_mut(at) else {
             return;
         };
         let was = one.listed;
@@ -490,7 +470,8 @@ impl Step<'_> {
             if one.router == router::TEMPORARY {
                 one.router = router::QUERY;
             }
-            let body = wire::router_body(self.ifindex, one.port.device.ifindex());
+            let index = one.port.device.ifindex();
+            let body = wire::router_body(self.ifindex, index, context.vid);
             self.out.push(Effect::Tell(rtm::DELMDB, body));
         }
         for family in families {
@@ -499,10 +480,10 @@ impl Step<'_> {
     }
 
     fn publish_routers(&self, family: Family) {
-        let listed = self.snoop.ports.iter();
+        let listed = self.context().ports.iter();
         let listed = listed.filter(|port| port.listed[family as usize]);
         let numbers = listed.map(|port| port.port.number).collect();
-        self.shared.routers[family as usize].replace(numbers);
+        self.reach().routers[family as usize].replace(numbers);
     }
 
     /// Hears a query (`br_ip4_multicast_query`, `br_ip6_multicast_query`).
@@ -521,7 +502,7 @@ impl Step<'_> {
             group,
             source: None,
         };
-        let count = u64::from(self.snoop.options.last_count);
+        let count = u64::from(self.context().options.last_count);
         let until = self.now + query.delay.saturating_mul(count);
         if let Some(entry) = self.snoop.entries.get_mut(&key) {
             if entry.host {
@@ -536,22 +517,22 @@ impl Step<'_> {
     fn general_query(&mut self, port: Option<&Port>, family: Family, query: &Query) {
         let at = family as usize;
         let number = port.map_or(0, |port| port.number);
-        let other = self.shared.others[at].load(Relaxed) > self.now;
+        let other = self.reach().others[at].load(Relaxed) > self.now;
         // `br_multicast_select_querier`
-        let known = self.snoop.queriers[at].map(|(address, _)| address);
+        let known = self.context().queriers[at].map(|(address, _)| address);
         let none = [Group::V4([0; 4]), Group::V6([0; 16])][at];
         let known = known.unwrap_or(none);
         let lower = query.source <= known || family == Family::V4 && known == none;
-        let silent = self.snoop.own[at].timer.is_none() && !other;
+        let silent = self.context().own[at].timer.is_none() && !other;
         if !lower && !silent {
             return;
         }
-        self.snoop.queriers[at] = Some((query.source, number));
+        self.context_mut().queriers[at] = Some((query.source, number));
         if !other {
-            self.shared.delays[at].store(self.now + query.delay, Relaxed);
+            self.reach().delays[at].store(self.now + query.delay, Relaxed);
         }
-        let until = self.now + self.snoop.options.querier();
-        self.shared.others[at].store(until, Relaxed);
+        let until = self.now + self.context().options.querier();
+        self.reach().others[at].store(until, Relaxed);
         self.mark_router(port, family);
     }
 
@@ -591,11 +572,13 @@ impl Step<'_> {
 
     /// Asks by a port, or by the bridge itself (`br_multicast_send_query`).
     fn ask(&mut self, at: Option<usize>, family: Family) {
-        let other = self.shared.others[family as usize].load(Relaxed) > self.now;
-        if !self.is_on() || !self.up || !self.shared.querier.load(Relaxed) || other {
+        let other = self.reach().others[family as usize].load(Relaxed) > self.now;
+        let is_heard = self.is_current() && !self.is_off();
+        if !self.is_on() || !self.up || !self.reach().querier.load(Relaxed) || other || !is_heard {
             return;
         }
-        let options = &self.snoop.options;
+        let context = &mut self.snoop.contexts[self.at];
+        let options = &context.options;
         let (startup, response) = (options.startup_count, options.response());
         let [_, _, _, usual, _, quick] = options.intervals;
         let now = self.now;
@@ -604,16 +587,19 @@ impl Step<'_> {
             own.timer = Some(now + wait);
         };
         match at {
+            None if context.vid != 0 && !context.on => {}
             None => {
-                if self.snoop.queriers[family as usize].is_some_and(|(_, port)| port != 0) {
-                    self.snoop.queriers[family as usize] = None;
+                context.asks[family as usize] = true;
+                if context.queriers[family as usize].is_some_and(|(_, port)| port != 0) {
+                    context.queriers[family as usize] = None;
                 }
-                next(&mut self.snoop.own[family as usize]);
+                next(&mut context.own[family as usize]);
             }
             Some(at) => {
-                if let Some(one) = self.snoop.ports.get_mut(at) {
+                if let Some(one) = context.ports.get_mut(at) {
                     next(&mut one.own[family as usize]);
-                    let ask = Effect::Ask(one.port.clone(), family, None, response);
+                    let port = one.port.clone();
+                    let ask = Effect::Ask(port, context.vid, family, None, response);
                     self.out.push(ask);
                 }
             }
@@ -626,13 +612,19 @@ impl Step<'_> {
             timer: Some(self.now),
             sent: 0,
         };
-        self.snoop.own[family as usize] = match self.is_on() {
+        let is_on = self.is_on();
+        let context = &mut self.snoop.contexts[self.at];
+        context.own[family as usize] = match is_on {
             true => begun,
             false => Own::default(),
         };
-        for one in &mut self.snoop.ports {
-            let stopped = [state::DISABLED, state::BLOCKING];
-            if !stopped.contains(&one.port.state.load(Relaxed)) {
+        let stopped: Vec<bool> = context
+            .ports
+            .iter()
+            .map(|one| context.is_stopped(one, self.guard))
+            .collect();
+        for (one, stopped) in context.ports.iter_mut().zip(stopped) {
+            if !stopped {
                 one.own[family as usize] = begun;
             }
         }
@@ -640,32 +632,25 @@ impl Step<'_> {
 
     /// Adds a port (`br_multicast_add_port`).
     pub fn add_port(&mut self, port: &Arc<Port>) {
-        self.snoop.ports.insert(
-            0,
-            Snooped {
-                port: port.clone(),
-                router: router::QUERY,
-                listed: [false; 2],
-                timers: [None; 2],
-                own: [Own::default(); 2],
-            },
-        );
+        self.context_mut().ports.insert(0, Snooped::new(port));
     }
 
     /// Removes a port with its memberships (`br_multicast_del_port`).
     pub fn remove_port(&mut self, number: u16) {
-        self.forget(number, true);
+        self.forget(number, None, true);
         if let Some(at) = self.place(number) {
             self.end_router(at, &FAMILIES);
-            self.snoop.ports.remove(at);
+            self.context_mut().ports.remove(at);
         }
     }
 
-    fn forget(&mut self, number: u16, permanent: bool) {
+    /// Ends the memberships of a port, in one VLAN or in all.
+    fn forget(&mut self, number: u16, vid: Option<u16>, permanent: bool) {
         let mut found = Vec::new();
         for (key, entry) in &self.snoop.entries {
             let mut members = entry.members.iter();
             let member = members.find(|member| member.port == number);
+            let member = member.filter(|_| vid.is_none_or(|vid| vid == key.vid));
             if let Some(member) = member.filter(|member| permanent || !member.permanent) {
                 found.push((member.made, *key));
             }
@@ -677,18 +662,21 @@ impl Step<'_> {
         }
     }
 
-    /// Follows a port that is enabled or disabled (`br_multicast_toggle_port`).
-    pub fn toggle_port(&mut self, number: u16, on: bool) {
+    /// Ends what a context has of a port (`__br_multicast_disable_port_ctx`).
+    fn disable_port(&mut self, number: u16) {
         let Some(at) = self.place(number) else { return };
-        if !on {
-            self.forget(number, false);
-            self.end_router(at, &FAMILIES);
-            if let Some(one) = self.snoop.ports.get_mut(at) {
-                one.timers = [None; 2];
-                one.own = one.own.map(|own| Own { timer: None, ..own });
-            }
-            return;
+        let vid = self.context().vid;
+        self.forget(number, (vid != 0).then_some(vid), false);
+        self.end_router(at, &FAMILIES);
+        if let Some(one) = self.context_mut().ports.get_mut(at) {
+            one.timers = [None; 2];
+            one.own = one.own.map(|own| Own { timer: None, ..own });
         }
+    }
+
+    /// Begins what a context has of a port (`__br_multicast_enable_port_ctx`).
+    fn enable_port(&mut self, number: u16) {
+        let Some(at) = self.place(number) else { return };
         if !self.is_on() || !self.up {
             return;
         }
@@ -696,7 +684,7 @@ impl Step<'_> {
             timer: Some(self.now),
             sent: 0,
         };
-        if let Some(one) = self.snoop.ports.get_mut(at) {
+        if let Some(one) = self.context_mut().ports.get_mut(at) {
             one.own = [begun; 2];
             if one.router == router::PERMANENT {
                 FAMILIES
@@ -706,47 +694,46 @@ impl Step<'_> {
         }
     }
 
-    /// Begins when the bridge goes up (`br_multicast_open`).
-    pub fn open(&mut self) {
+    /// Begins to ask in a context (`__br_multicast_open`).
+    fn open_context(&mut self) {
         let timer = self.is_on().then_some(self.now);
-        self.snoop.own = [Own { timer, sent: 0 }; 2];
+        self.context_mut().own = [Own { timer, sent: 0 }; 2];
     }
 
-    /// Ends when the bridge goes down (`br_multicast_stop`).
-    pub fn stop(&mut self) {
-        self.snoop.own = self.snoop.own.map(|own| Own { timer: None, ..own });
+    /// Ends the timers of a context (`__br_multicast_stop`).
+    fn stop_context(&mut self) {
+        let context = self.context_mut();
+        context.own = context.own.map(|own| Own { timer: None, ..own });
         for at in 0..2 {
-            self.shared.others[at].store(0, Relaxed);
-            self.shared.delays[at].store(0, Relaxed);
-            self.shared.local_routers[at].store(0, Relaxed);
+            context.reach.others[at].store(0, Relaxed);
+            context.reach.delays[at].store(0, Relaxed);
+            context.reach.local_routers[at].store(0, Relaxed);
         }
     }
 
     /// Turns snooping on or off (`br_multicast_toggle`).
     pub fn turn(&mut self, on: bool) {
-        if self.shared.on.swap(on, Relaxed) == on {
+        if self.shared.on.swap(on, Relaxed) == on || !on || !self.up {
             return;
         }
-        let ports = self.snoop.ports.iter().map(|one| one.port.number);
-        let ports: Vec<u16> = ports.collect();
-        if on && self.up {
-            self.open();
-        }
+        self.open();
+        let ports = self.snoop.contexts[0].ports.iter();
+        let ports: Vec<u16> = ports.map(|one| one.port.number).collect();
         for number in ports {
-            self.toggle_port(number, on);
+            self.enable_port(number);
         }
     }
 
     /// Makes the bridge a querier or not (`br_multicast_set_querier`).
     fn set_querier(&mut self, on: bool) {
-        if self.shared.querier.swap(on, Relaxed) == on || !on {
+        if self.reach().querier.swap(on, Relaxed) == on || !on {
             return;
         }
-        let delay = self.now + self.snoop.options.response();
+        let delay = self.now + self.context().options.response();
         for family in FAMILIES {
             let at = family as usize;
-            if self.shared.others[at].load(Relaxed) <= self.now {
-                self.shared.delays[at].store(delay, Relaxed);
+            if self.reach().others[at].load(Relaxed) <= self.now {
+                self.reach().delays[at].store(delay, Relaxed);
             }
             self.start_querier(family);
         }
@@ -754,9 +741,9 @@ impl Step<'_> {
 
     /// Sets `MULTICAST_ROUTER` of a port (`br_multicast_set_port_router`).
     pub fn set_port_router(&mut self, number: u16, to: u8) {
-        let until = self.now + self.snoop.options.querier();
+        let until = self.now + self.context().options.querier();
         let Some(at) = self.place(number) else { return };
-        let Some(one) = self.snoop.ports.get_mut(at) else {
+        let Some(one) = self.context_mut().ports.get_mut(at) else {
             return;
         };
         let before = std::mem::replace(&mut one.router, to);
@@ -785,58 +772,70 @@ impl Step<'_> {
 
     /// Returns the time of the next timer.
     fn next(&self) -> Option<u64> {
-        let snoop = &*self.snoop;
-        let own = snoop.own.iter().filter_map(|own| own.timer);
-        let others = self.shared.others.iter().map(|other| other.load(Relaxed));
-        let ports = snoop.ports.iter().flat_map(|one| {
-            let own = one.own.iter().filter_map(|own| own.timer);
-            own.chain(one.timers.into_iter().flatten())
-        });
-        let entries = snoop.entries.values().flat_map(|entry| {
+        let contexts = self.snoop.contexts.iter().flat_map(Context::timers);
+        let entries = self.snoop.entries.values().flat_map(|entry| {
             let members = entry.members.iter().filter(|member| !member.permanent);
             let members = members.filter_map(|member| member.timer);
             members.chain(entry.host_timer)
         });
-        let all = own.chain(others.filter(|time| *time != 0)).chain(ports);
-        all.chain(entries).min()
+        contexts.chain(entries).min()
+    }
+
+    /// Runs the timers of a context that have expired.
+    fn expire_context(&mut self) {
+        let now = self.now;
+        let due = move |timer: &mut Option<u64>| timer.take_if(|time| *time <= now).is_some();
+        let startup = self.context().options.startup_count;
+        for family in FAMILIES {
+            let at = family as usize;
+            let other = self.reach().others[at].load(Relaxed);
+            if other != 0 && other <= now {
+                self.reach().others[at].store(0, Relaxed);
+                if self.up && !self.is_off() && self.is_on() {
+                    self.start_querier(family);
+                }
+            }
+            let own = &mut self.context_mut().own[at];
+            if due(&mut own.timer) {
+                own.sent = startup.min(own.sent + 1);
+                self.ask(None, family);
+            }
+            for port in 0..self.context().ports.len() {
+                let context = &mut self.snoop.contexts[self.at];
+                let Some(one) = context.ports.get_mut(port) else {
+                    continue;
+                };
+                let asks = due(&mut one.own[at].timer);
+                let lost = due(&mut one.timers[at]);
+                let router = one.router;
+                let off = context.vid != 0 && !context.reach.snoops.load(Relaxed);
+                let asks = asks
+                    && !off
+                    && context
+                        .ports
+                        .get(port)
+                        .is_some_and(|one| !context.is_stopped(one, self.guard));
+                if asks {
+                    if let Some(one) = context.ports.get_mut(port) {
+                        one.own[at].sent = startup.min(one.own[at].sent + 1);
+                    }
+                    self.ask(Some(port), family);
+                }
+                if lost && !matches!(router, router::DISABLED | router::PERMANENT) {
+                    self.end_router(port, &[family]);
+                }
+            }
+        }
     }
 
     /// Runs the timers that have expired.
     pub fn expire(&mut self) {
         let now = self.now;
-        let due = move |timer: &mut Option<u64>| timer.take_if(|time| *time <= now).is_some();
-        let startup = self.snoop.options.startup_count;
-        for family in FAMILIES {
-            let at = family as usize;
-            if matches!(self.shared.others[at].load(Relaxed), 1.. if self.shared.others[at].load(Relaxed) <= now)
-            {
-                self.shared.others[at].store(0, Relaxed);
-                if self.up && self.is_on() {
-                    self.start_querier(family);
-                }
-            }
-            if due(&mut self.snoop.own[at].timer) {
-                let own = &mut self.snoop.own[at];
-                own.sent = startup.min(own.sent + 1);
-                self.ask(None, family);
-            }
-            for port in 0..self.snoop.ports.len() {
-                let Some(one) = self.snoop.ports.get_mut(port) else {
-                    continue;
-                };
-                let asks = due(&mut one.own[at].timer);
-                let lost = due(&mut one.timers[at]);
-                let stopped = [state::DISABLED, state::BLOCKING];
-                if asks && !stopped.contains(&one.port.state.load(Relaxed)) {
-                    one.own[at].sent = startup.min(one.own[at].sent + 1);
-                    self.ask(Some(port), family);
-                }
-                let router = self.snoop.ports.get(port).map(|one| one.router);
-                if lost && !matches!(router, Some(router::DISABLED | router::PERMANENT)) {
-                    self.end_router(port, &[family]);
-                }
-            }
+        for at in 0..self.snoop.contexts.len() {
+            self.at = at;
+            self.expire_context();
         }
+        self.at = 0;
         let is_due = |timer: Option<u64>| timer.is_some_and(|time| time <= now);
         let mut ended = Vec::new();
         for (key, entry) in &self.snoop.entries {

@@ -337,8 +337,8 @@ impl Bridge {
         }
         self.announce(stack, guard, &port, rtm::DELLINK);
         self.step(stack, guard, |step| step.remove(&port));
-        self.snoop_step(stack, guard, |step| step.remove_port(port.number));
         self.end_port_vlans(stack, guard, &port);
+        self.snoop_step(stack, guard, |step| step.remove_port(port.number));
         self.forget_port(stack, guard, port.number);
         device.set_rx_handler(None);
         device.set_master(None);
@@ -680,8 +680,8 @@ impl Bridging for Handle {
         self.0.vlan_messages(guard, device, stats)
     }
 
-    fn global_vlans(&self, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>> {
-        self.0.global_messages(guard, device)
+    fn global_vlans(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>> {
+        self.0.global_messages(stack, guard, device)
     }
 
     fn process_vlans(

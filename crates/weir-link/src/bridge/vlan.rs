@@ -8,7 +8,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `vlan/request` | `IFLA_BRIDGE_VLAN_INFO`: single VLANs and ranges |
-//! | `vlan/options` | `RTM_NEWVLAN`: the state of a VLAN, and the options of its groups |
+//! | `vlan/options` | `RTM_NEWVLAN`: the state and router of a VLAN, and the options of its groups |
 //! | `vlan/wire` | replies and notifications |
 //!
 //! Not implemented: tunnel ids, `mst_enable`, and what `vlan/options` lists.
@@ -29,7 +29,6 @@ use weir_netlink::ifla::bridge::{
 use weir_netlink::{Error, errno, rtm};
 use weir_sync::rcu::Guard;
 
-use self::options::Global;
 use super::Bridge;
 use super::port::{Port, state};
 use crate::stack::Stack;
@@ -82,8 +81,6 @@ pub struct Vlan {
     pub state: u8,
     /// Its packets and bytes.
     pub counters: Arc<Counters>,
-    /// In the group of the bridge, the options of its groups, if any has been changed.
-    global: Option<Arc<Global>>,
     /// Frames use it (`br_vlan_should_use`): it is a port's, or the bridge itself is a member.
     usable: bool,
     /// In the group of the bridge, the number of ports that have it, and one for the bridge itself.
@@ -101,11 +98,6 @@ impl Vlan {
     #[inline]
     pub fn forwards(&self) -> bool {
         self.state == state::FORWARDING
-    }
-
-    /// Returns the options of its groups.
-    fn global(&self) -> Global {
-        self.global.as_deref().copied().unwrap_or_default()
     }
 }
 
@@ -135,6 +127,11 @@ impl Group {
         self.list.get(self.place(vid).ok()?)
     }
 
+    /// Returns the ids of all VLANs, with whether frames use them.
+    pub fn members(&self) -> impl Iterator<Item = (u16, bool)> {
+        self.list.iter().map(|vlan| (vlan.vid, vlan.usable))
+    }
+
     /// Returns the VLANs that frames use, by id.
     pub fn all_usable(&self) -> impl Iterator<Item = &Vlan> {
         self.list.iter().filter(|vlan| vlan.usable)
@@ -159,7 +156,6 @@ impl Group {
                     vid,
                     untagged: false,
                     state: state::FORWARDING,
-                    global: None,
                     counters: Arc::default(),
                     usable,
                     users: u32::from(usable),
@@ -201,14 +197,17 @@ impl Group {
         }
     }
 
-    /// Drops one user of a VLAN of the bridge (`br_vlan_put_master`).
-    fn put(&mut self, vid: u16) {
-        if let Some(vlan) = self.find(vid) {
-            vlan.users -= 1;
-            if vlan.users == 0 {
-                self.remove(vid);
-            }
+    /// Drops one user of a VLAN of the bridge (`br_vlan_put_master`). Returns whether it was the last one.
+    fn put(&mut self, vid: u16) -> bool {
+        let Some(vlan) = self.find(vid) else {
+            return false;
+        };
+        vlan.users -= 1;
+        let is_last = vlan.users == 0;
+        if is_last {
+            self.remove(vid);
         }
+        is_last
     }
 }
 
@@ -263,7 +262,19 @@ impl Change<'_> {
             self.bridge
                 .add_local(stack, guard, 0, (device.address(), vid));
         }
+        if changed {
+            let (stack, guard) = self.at;
+            self.bridge.vlan_begun(stack, guard, vid, joins);
+        }
         Ok(self.own.set_flags(vid, flags) || changed)
+    }
+
+    /// Drops one user of a VLAN of the bridge.
+    fn put(&mut self, vid: u16) {
+        if self.own.put(vid) {
+            let (stack, guard) = self.at;
+            self.bridge.vlan_ended(stack, guard, vid);
+        }
     }
 
     /// Takes the bridge itself out of a VLAN (`br_vlan_delete`). Returns whether it was in it.
@@ -283,7 +294,8 @@ impl Change<'_> {
         if let Some(vlan) = self.own.find(vid) {
             vlan.usable = false;
         }
-        self.own.put(vid);
+        self.bridge.vlan_left(stack, guard, vid);
+        self.put(vid);
         true
     }
 
@@ -295,6 +307,10 @@ impl Change<'_> {
         if flags & VLAN_INFO_MASTER != 0 {
             self.add_own(vid, flags | VLAN_INFO_BRENTRY)?;
         }
+        let (stack, guard) = self.at;
+        if self.own.place(vid).is_err() {
+            self.bridge.vlan_begun(stack, guard, vid, false);
+        }
         let master = self.own.find_or_make(vid, false);
         master.users += 1;
         let shared = master.counters.clone();
@@ -302,10 +318,11 @@ impl Change<'_> {
         if !self.per_port {
             vlan.counters = shared;
         }
-        let (stack, guard) = self.at;
         let key = (port.device.address(), vid);
         self.bridge.add_local(stack, guard, port.number, key);
         group.set_flags(vid, flags);
+        let place = (vid, port.number);
+        self.bridge.port_vlan(stack, guard, place, true);
         Ok(true)
     }
 
@@ -319,7 +336,9 @@ impl Change<'_> {
         self.bridge.end_own_local(stack, guard, port.number, key);
         self.left.insert((port.number, vid));
         group.remove(vid);
-        self.own.put(vid);
+        let place = (vid, port.number);
+        self.bridge.port_vlan(stack, guard, place, false);
+        self.put(vid);
         true
     }
 
@@ -385,14 +404,16 @@ impl Bridge {
         let mut change = self.change_vlans((stack, guard), &vlans);
         let group = port.vlans.load(guard).clone();
         let vids: Vec<u16> = group.list.iter().map(|vlan| vlan.vid).collect();
-        for vid in &vids {
-            change.own.put(*vid);
-        }
         for range in vids.chunk_by(|one, next| next - one == 1) {
             if let (Some(first), Some(last)) = (range.first(), range.last()) {
                 let vids = (*first, *last);
                 self.tell_vlans(change.at, Some(port), &group, vids, rtm::DELVLAN);
             }
+        }
+        for vid in vids {
+            let place = (vid, port.number);
+            self.port_vlan(stack, guard, place, false);
+            change.put(vid);
         }
         change.finish(Some((port, Group::default())));
     }

@@ -72,7 +72,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
         let above = device.master(ctl.guard);
         let bridging = bridging(device, above)?;
         Some(match global {
-            true => bridging.global_vlans(ctl.guard, device),
+            true => bridging.global_vlans(ctl.stack, ctl.guard, device),
             false => bridging.vlans(ctl.guard, device, stats),
         })
     };

@@ -27,13 +27,15 @@ pub enum Form {
     Id,
     /// An Ethernet address.
     Mac,
+    /// A bit of `struct br_boolopt_multi`.
+    Bit(u32),
     /// No attribute: the same text always.
     Always(&'static str),
     /// The attribute is a command.
     Command,
 }
 
-use Form::{Always, Be, Command, Hex, Id, Mac, U8, U16, U32, U64};
+use Form::{Always, Be, Bit, Command, Hex, Id, Mac, U8, U16, U32, U64};
 
 /// A file: name, mode, attribute, form.
 pub type File = (&'static str, u32, u16, Form);
@@ -121,7 +123,7 @@ pub const BRIDGE: &[File] = &[
     ("nf_call_arptables", 0o644, br::NF_CALL_ARPTABLES, U8),
     ("nf_call_ip6tables", 0o644, br::NF_CALL_IP6TABLES, U8),
     ("nf_call_iptables", 0o644, br::NF_CALL_IPTABLES, U8),
-    ("no_linklocal_learn", 0o644, br::MULTI_BOOLOPT, Always("0")),
+    ("no_linklocal_learn", 0o644, br::MULTI_BOOLOPT, Bit(0)),
     ("priority", 0o644, br::PRIORITY, U16),
     ("root_id", 0o444, br::ROOT_ID, Id),
     ("root_path_cost", 0o444, br::ROOT_PATH_COST, U32),
@@ -215,6 +217,7 @@ fn shown(form: Form, attr: &Attr<'_>) -> Result<String, weir_netlink::Error> {
             let octets = attr.payload.iter().map(|octet| format!("{octet:02x}"));
             octets.collect::<Vec<_>>().join(":")
         }
+        Bit(bit) => (attr.payload.first().map_or(0, |octet| octet >> bit) & 1).to_string(),
         Always(text) => text.to_owned(),
         Command => String::new(),
     })
@@ -233,6 +236,12 @@ pub fn store(file: &File, value: u64, out: &mut Writer) -> Result<(), Errno> {
         Be => out.put_be16(ty, narrow()?),
         U32 => out.put_u32(ty, u32::try_from(value).map_err(|_| Errno(libc::ERANGE))?),
         U64 => out.put_u64(ty, value),
+        Bit(bit) => {
+            let mut octets = [0; 8];
+            octets[..4].copy_from_slice(&(u32::from(value != 0) << bit).to_ne_bytes());
+            octets[4..].copy_from_slice(&(1u32 << bit).to_ne_bytes());
+            out.put(ty, &octets);
+        }
         Command => out.put_u8(ty, 1),
         Id | Mac | Always(_) => return Err(Errno(libc::EOPNOTSUPP)),
     }

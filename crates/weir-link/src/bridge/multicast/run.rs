@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_netlink::ifla::br;
 use weir_netlink::{Error, Table, Writer, errno, rta, rtm};
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
-use weir_packet::{Batch, Flags, Packet, PacketType};
+use weir_packet::{Batch, Flags, Packet, PacketType, VlanTag};
 use weir_sync::rcu::Guard;
 
+use super::context::Context;
 use super::message::{self, Heard};
 use super::{Effect, FAMILIES, Family, Group, QUERY_INTERVALS, Step};
 use crate::bridge::port::Port;
@@ -22,7 +23,7 @@ use crate::layers::Site;
 use crate::stack::Stack;
 
 /// Nanoseconds in a tick of `USER_HZ`.
-const TICK: u64 = SECOND / USER_HZ;
+pub(super) const TICK: u64 = SECOND / USER_HZ;
 
 impl Bridge {
     /// Runs one step, and carries out what follows.
@@ -38,6 +39,7 @@ impl Bridge {
             let armed = snoop.armed.map(|timer| timer.time());
             let mut step = Step {
                 snoop: &mut snoop,
+                at: 0,
                 shared: &self.snooping,
                 guard,
                 now: stack.clock.now(),
@@ -80,7 +82,7 @@ impl Bridge {
                 let ns = device.namespace(guard);
                 crate::request::announce(ns, rtm::grp::MDB, ty, |out| out.raw(&body));
             }
-            Effect::Ask(port, family, group, delay) => {
+            Effect::Ask(port, vid, family, group, delay) => {
                 let Some(source) = self.query_source(guard, family) else {
                     self.snooping.has_ipv6.store(false, Relaxed);
                     return;
@@ -89,13 +91,13 @@ impl Bridge {
                     self.snooping.has_ipv6.store(true, Relaxed);
                 }
                 let frame = message::query(family, device.address(), source, group, delay);
-                self.send_query(stack, port, frame);
+                self.send_query(stack, port, vid, frame);
             }
         }
     }
 
     /// Returns the source address of queries. `None` means that the bridge has no IPv6 address yet.
-    fn query_source(&self, guard: &Guard, family: Family) -> Option<Group> {
+    pub(super) fn query_source(&self, guard: &Guard, family: Family) -> Option<Group> {
         let device = self.device()?;
         let ns = device.namespace(guard);
         match family {
@@ -115,7 +117,7 @@ impl Bridge {
         }
     }
 
-    fn send_query(&self, stack: &Stack, port: Arc<Port>, frame: Vec<u8>) {
+    fn send_query(&self, stack: &Stack, port: Arc<Port>, vid: u16, frame: Vec<u8>) {
         let weak = self.me.clone();
         stack.post(Box::new(move |cx: &mut Cx<'_>| {
             let Some(mut packet) = cx.stack.pool.packet(&frame) else {
@@ -132,6 +134,14 @@ impl Bridge {
             packet.iif = 0;
             packet.dev = port.device.key.0;
             if let Some(bridge) = weak.upgrade() {
+                // `__br_multicast_query_handle_vlan`
+                let vlan = port.vlans.load(cx.guard).usable(vid);
+                if vlan.is_some_and(|vlan| !vlan.untagged) {
+                    packet.set_vlan(Some(VlanTag {
+                        proto: bridge.settings.protocol(),
+                        tci: vid,
+                    }));
+                }
                 let heard = read(&packet);
                 bridge.snooping.count(&port.groups, &heard, 1);
             }
@@ -148,7 +158,7 @@ impl Bridge {
         vid: u16,
         packet: &Packet,
     ) -> Option<Heard> {
-        if !self.snooping.on.load(Relaxed) {
+        if !self.snooping.hears(cx.guard, vid) {
             return Some(Heard::Data(false));
         }
         let heard = read(packet);
@@ -166,6 +176,7 @@ impl Bridge {
             _ => {}
         }
         let done = self.snoop_step(cx.stack, cx.guard, |step| {
+            step.enter_for(vid);
             step.take(port, vid, &heard, family)
         });
         self.snooping.count(counts, &heard, 0);
@@ -191,6 +202,15 @@ const INTERVALS: [u16; 6] = [
     br::MCAST_QUERY_RESPONSE_INTVL,
     br::MCAST_STARTUP_QUERY_INTVL,
 ];
+
+/// Returns an interval in ns; those between queries have bounds.
+pub(super) fn bounded(ticks: u64, queries: bool) -> u64 {
+    let time = ticks.saturating_mul(TICK).min(u64::MAX / 4);
+    match queries {
+        true => time.clamp(QUERY_INTERVALS.0, QUERY_INTERVALS.1),
+        false => time,
+    }
+}
 
 /// Checks one attribute of a bridge. Returns whether it is about groups.
 ///
@@ -238,13 +258,7 @@ impl Bridge {
         let snooped = shared.on.load(Relaxed);
         let done = self.snoop_step(stack, guard, |step| {
             if let Some(to) = table.u8(br::MCAST_ROUTER)? {
-                shared.router.store(to, Relaxed);
-                if to != super::router::QUERY {
-                    shared
-                        .local_routers
-                        .iter()
-                        .for_each(|time| time.store(0, Relaxed));
-                }
+                step.set_router(to);
             }
             if let Some(on) = table.u8(br::MCAST_SNOOPING)? {
                 step.turn(on != 0);
@@ -255,10 +269,10 @@ impl Bridge {
             if let Some(on) = table.u8(br::MCAST_QUERIER)? {
                 step.set_querier(on != 0);
             }
-            let options = &mut step.snoop.options;
             if let Some(most) = table.u32(br::MCAST_HASH_MAX)? {
-                options.most = most;
+                step.snoop.options.most = most;
             }
+            let options = &mut step.context_mut().options;
             if let Some(count) = table.u32(br::MCAST_LAST_MEMBER_CNT)? {
                 options.last_count = count;
             }
@@ -269,12 +283,8 @@ impl Bridge {
                 let Some(ticks) = table.u64(ty)? else {
                     continue;
                 };
-                let time = ticks.saturating_mul(TICK).min(u64::MAX / 4);
-                let bounded = matches!(ty, br::MCAST_QUERY_INTVL | br::MCAST_STARTUP_QUERY_INTVL);
-                *slot = match bounded {
-                    true => time.clamp(QUERY_INTERVALS.0, QUERY_INTERVALS.1),
-                    false => time,
-                };
+                let queries = [br::MCAST_QUERY_INTVL, br::MCAST_STARTUP_QUERY_INTVL];
+                *slot = bounded(ticks, queries.contains(&ty));
             }
             if let Some(on) = table.u8(br::MCAST_STATS_ENABLED)? {
                 shared.counts.store(on != 0, Relaxed);
@@ -310,40 +320,57 @@ impl Bridge {
     pub fn fill_groups(&self, stack: &Stack, guard: &Guard, out: &mut Writer) {
         let shared = &self.snooping;
         let now = stack.clock.now();
-        let (options, queriers) = {
-            let snoop = self.snoop.lock();
-            (snoop.options.clone(), snoop.queriers)
-        };
+        let own = FAMILIES.map(|family| self.query_source(guard, family));
+        let snoop = self.snoop.lock();
+        let (common, context) = (&snoop.options, &snoop.contexts[0]);
+        let options = &context.options;
         let flag = |on: bool| u8::from(on);
-        out.put_u8(br::MCAST_ROUTER, shared.router.load(Relaxed));
+        out.put_u8(br::MCAST_ROUTER, context.reach.router.load(Relaxed));
         out.put_u8(br::MCAST_SNOOPING, flag(shared.on.load(Relaxed)));
-        out.put_u8(br::MCAST_QUERY_USE_IFADDR, flag(options.use_ifaddr));
-        let querier = shared.querier.load(Relaxed);
+        out.put_u8(br::MCAST_QUERY_USE_IFADDR, flag(common.use_ifaddr));
+        let querier = context.reach.querier.load(Relaxed);
         out.put_u8(br::MCAST_QUERIER, flag(querier));
         out.put_u8(br::MCAST_STATS_ENABLED, flag(shared.counts.load(Relaxed)));
-        out.put_u32(br::MCAST_HASH_ELASTICITY, options.elasticity);
-        out.put_u32(br::MCAST_HASH_MAX, options.most);
+        out.put_u32(br::MCAST_HASH_ELASTICITY, common.elasticity);
+        out.put_u32(br::MCAST_HASH_MAX, common.most);
         out.put_u32(br::MCAST_LAST_MEMBER_CNT, options.last_count);
         out.put_u32(br::MCAST_STARTUP_QUERY_CNT, options.startup_count);
         out.put_u8(br::MCAST_IGMP_VERSION, 2);
-        let nest = out.nest(br::MCAST_QUERIER_STATE);
+        self.fill_querier(guard, (context, own), now, br::MCAST_QUERIER_STATE, out);
+        out.put_u8(br::MCAST_MLD_VERSION, 1);
+        for (ty, ns) in INTERVALS.into_iter().zip(options.intervals) {
+            out.put_u64_pad(ty, ns / TICK, br::PAD);
+        }
+    }
+
+    /// Writes the state of the queriers of a context (`br_multicast_dump_querier_state`). `own` has the addresses of the
+    /// bridge's own queries.
+    pub(super) fn fill_querier(
+        &self,
+        guard: &Guard,
+        (context, own): (&Context, [Option<Group>; 2]),
+        now: u64,
+        ty: u16,
+        out: &mut Writer,
+    ) {
+        let nest = out.nest(ty);
+        let querier = context.reach.querier.load(Relaxed);
         for family in FAMILIES {
             let at = family as usize;
-            let other = shared.others[at].load(Relaxed);
-            if !shared.on.load(Relaxed) || !querier && other <= now {
+            let other = context.reach.others[at].load(Relaxed);
+            if !self.snooping.on.load(Relaxed) || !querier && other <= now {
                 continue;
             }
-            let known = queriers[at].filter(|(_, port)| *port != 0 || other > now);
-            let own = || {
-                let source = self.query_source(guard, family);
-                source.map(|source| (source, 0))
-            };
+            let known = context.queriers[at].filter(|(_, port)| *port != 0 || other > now);
+            // A VLAN's has no address before it has asked.
+            let asks = context.vid == 0 || context.asks[at];
+            let own = own[at].filter(|_| asks).map(|source| (source, 0));
             // `BRIDGE_QUERIER_IP_ADDRESS`, `BRIDGE_QUERIER_IPV6_ADDRESS`
             let first = [1, 5][at];
-            match known.or_else(own) {
+            match known.or(own) {
                 Some((Group::V4(address), _)) => out.put(first, &address),
                 Some((Group::V6(address), _)) => out.put(first, &address),
-                _ => out.put(first, &[0; 16]),
+                _ => out.put(first, &[0; 16][..[4, 16][at]]),
             }
             if other > now {
                 out.put_u64_pad(first + 2, (other - now) / TICK, 4);
@@ -354,16 +381,11 @@ impl Bridge {
             }
         }
         out.end_or_cancel(nest);
-        out.put_u8(br::MCAST_MLD_VERSION, 1);
-        for (ty, ns) in INTERVALS.into_iter().zip(options.intervals) {
-            out.put_u64_pad(ty, ns / TICK, br::PAD);
-        }
     }
 
     /// Returns `MULTICAST_ROUTER` of a port.
     pub fn port_router(&self, number: u16) -> u8 {
         let snoop = self.snoop.lock();
-        let found = snoop.ports.iter().find(|one| one.port.number == number);
-        found.map_or(super::router::QUERY, |one| one.router)
+        snoop.contexts[0].router_of(number)
     }
 }

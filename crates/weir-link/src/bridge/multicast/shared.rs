@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the data path of a bridge reads about groups, without a lock, and the counters.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use weir_sync::hash::RcuHash;
@@ -49,57 +50,49 @@ impl Audience<'_> {
     }
 }
 
-/// What the data path reads.
-pub struct Shared {
-    /// `MCAST_SNOOPING`
-    pub on: AtomicBool,
+/// What the data path reads of a context.
+pub struct Reach {
+    /// In a VLAN: it snoops (`BR_VLFLAG_GLOBAL_MCAST_ENABLED`).
+    pub(super) snoops: AtomicBool,
     /// `MCAST_QUERIER`
     pub(super) querier: AtomicBool,
     /// `MCAST_ROUTER` of the bridge itself.
     pub(super) router: AtomicU8,
-    /// `MCAST_STATS_ENABLED`
-    pub(super) counts: AtomicBool,
-    /// The bridge has an IPv6 address from which to ask.
-    pub(super) has_ipv6: AtomicBool,
     /// By family: until when another querier is known, a new one waits, a router is at the bridge itself.
     pub(super) others: [AtomicU64; 2],
     pub(super) delays: [AtomicU64; 2],
     pub(super) local_routers: [AtomicU64; 2],
-    /// Who listens to a group.
-    pub(super) table: RcuHash<Key, Listeners>,
     /// By family: the numbers of the ports that lead to routers.
     pub(super) routers: [Published<Vec<u16>>; 2],
-    /// The counters of the bridge itself.
-    pub own: Counts,
 }
 
-impl Shared {
-    /// Returns the state of a new bridge, which snoops.
-    pub fn new(domain: &Domain) -> Self {
+impl Reach {
+    pub(super) fn new(domain: &Domain) -> Self {
         Self {
-            on: AtomicBool::new(true),
+            snoops: AtomicBool::new(true),
             querier: AtomicBool::new(false),
             router: AtomicU8::new(router::QUERY),
-            counts: AtomicBool::new(false),
-            has_ipv6: AtomicBool::new(true),
             others: Default::default(),
             delays: Default::default(),
             local_routers: Default::default(),
-            table: RcuHash::new(domain),
             routers: [(), ()].map(|()| Published::new(domain, Vec::new())),
-            own: Counts::default(),
         }
     }
 
     /// Returns whether somebody asks hosts for their groups, so that silence means something
     /// (`br_multicast_querier_exists`).
-    fn has_querier(&self, family: Option<Family>, is_listed: bool, now: u64) -> bool {
+    fn has_querier(
+        &self,
+        family: Option<Family>,
+        has_ipv6: bool,
+        is_listed: bool,
+        now: u64,
+    ) -> bool {
         let Some(family) = family else {
             return is_listed;
         };
         let at = family as usize;
-        let own =
-            self.querier.load(Relaxed) && (family == Family::V4 || self.has_ipv6.load(Relaxed));
+        let own = self.querier.load(Relaxed) && (family == Family::V4 || has_ipv6);
         self.delays[at].load(Relaxed) <= now && (own || self.others[at].load(Relaxed) > now)
     }
 
@@ -113,6 +106,58 @@ impl Shared {
             _ => false,
         }
     }
+}
+
+/// What the data path reads.
+pub struct Shared {
+    /// `MCAST_SNOOPING`
+    pub on: AtomicBool,
+    /// `BR_BOOLOPT_MCAST_VLAN_SNOOPING`
+    pub by_vlan: AtomicBool,
+    /// `MCAST_STATS_ENABLED`
+    pub(super) counts: AtomicBool,
+    /// The bridge has an IPv6 address from which to ask.
+    pub(super) has_ipv6: AtomicBool,
+    /// Who listens to a group.
+    pub(super) table: RcuHash<Key, Listeners>,
+    /// The context of the bridge.
+    pub(super) whole: Arc<Reach>,
+    /// Those of VLANs, by id.
+    pub(super) vlans: Published<Vec<(u16, Arc<Reach>)>>,
+    /// The counters of the bridge itself.
+    pub own: Counts,
+}
+
+impl Shared {
+    /// Returns the state of a new bridge, which snoops.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            on: AtomicBool::new(true),
+            by_vlan: AtomicBool::new(false),
+            counts: AtomicBool::new(false),
+            has_ipv6: AtomicBool::new(true),
+            table: RcuHash::new(domain),
+            whole: Arc::new(Reach::new(domain)),
+            vlans: Published::new(domain, Vec::new()),
+            own: Counts::default(),
+        }
+    }
+
+    /// Returns the context of the frames of a VLAN. `None` means that the VLAN does not snoop.
+    fn reach<'g>(&'g self, guard: &'g Guard, vid: u16) -> Option<&'g Reach> {
+        if vid == 0 || !self.by_vlan.load(Relaxed) {
+            return Some(&self.whole);
+        }
+        let vlans = self.vlans.load(guard);
+        let at = vlans.binary_search_by_key(&vid, |(vid, _)| *vid).ok()?;
+        let (_, reach) = vlans.get(at)?;
+        Some(&**reach).filter(|reach| reach.snoops.load(Relaxed))
+    }
+
+    /// Returns whether messages about groups are heard in a VLAN.
+    pub fn hears(&self, guard: &Guard, vid: u16) -> bool {
+        self.on.load(Relaxed) && self.reach(guard, vid).is_some()
+    }
 
     /// Returns who gets a frame to a group; `None` means that it is flooded.
     pub fn audience<'g>(
@@ -125,6 +170,7 @@ impl Shared {
         if !self.on.load(Relaxed) {
             return None;
         }
+        let reach = self.reach(guard, vid)?;
         let key = Key {
             vid,
             group,
@@ -135,16 +181,17 @@ impl Shared {
             false => self.table.get(&key, guard),
         };
         let family = group.family();
+        let has_ipv6 = self.has_ipv6.load(Relaxed);
         let is_for_few = listed.is_some() || heard.is_for_routers();
-        if !is_for_few || !self.has_querier(family, listed.is_some(), now) {
+        if !is_for_few || !reach.has_querier(family, has_ipv6, listed.is_some(), now) {
             return None;
         }
         // Linux takes the IPv4 routers for what is not IPv6.
-        let routers = self.routers[family.unwrap_or(Family::V4) as usize].load(guard);
+        let routers = reach.routers[family.unwrap_or(Family::V4) as usize].load(guard);
         Some(Audience {
             members: listed.map_or(&[], |listed| &listed.ports),
             routers,
-            host: listed.is_some_and(|listed| listed.host) || self.is_router(family, now),
+            host: listed.is_some_and(|listed| listed.host) || reach.is_router(family, now),
         })
     }
 

@@ -2,6 +2,7 @@
 //! `bridge mdb`: RTM_NEWMDB, RTM_DELMDB and RTM_GETMDB (`br_mdb.c`).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::ifla::mdb;
 use weir_netlink::{
@@ -9,7 +10,8 @@ use weir_netlink::{
 };
 use weir_sync::rcu::Guard;
 
-use super::{Entry, Group, Key, Member, Step};
+use super::context::Context;
+use super::{Entry, Group, Key, Member, Snoop, Step};
 use crate::bridge::Bridge;
 use crate::bridge::port::{Port, state};
 use crate::clock::{SECOND, USER_HZ};
@@ -105,13 +107,16 @@ pub fn entry_body(
 }
 
 /// Returns the notification of a port that leads to routers.
-pub fn router_body(own: u32, ifindex: u32) -> Vec<u8> {
+pub fn router_body(own: u32, ifindex: u32, vid: u16) -> Vec<u8> {
     let mut out = header(af::BRIDGE, own);
     let (all, one) = (
         out.nest_noflag(mdb::ROUTER),
         out.nest_noflag(mdb::ROUTER_PORT),
     );
     out.raw(&ifindex.to_ne_bytes());
+    if vid != 0 {
+        out.put_u16(mdb::ROUTER_VID, vid);
+    }
     out.end(one);
     out.end(all);
     out.into_vec()
@@ -149,7 +154,7 @@ pub fn messages(stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Option<Ve
                 out.end(nest);
             }
             if at == last {
-                fill_routers(step, now, &mut out);
+                fill_routers(step.snoop, step.context(), now, &mut out);
             }
             out.into_vec()
         };
@@ -158,32 +163,30 @@ pub fn messages(stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Option<Ve
 }
 
 /// Writes `MDBA_ROUTER` (`br_rports_fill_info`).
-fn fill_routers(step: &Step<'_>, now: u64, out: &mut Writer) {
-    let ports = || {
-        let ports = step.snoop.ports.iter();
-        ports.filter(|one| one.listed.contains(&true))
-    };
-    if step
-        .shared
-        .router
-        .load(std::sync::atomic::Ordering::Relaxed)
-        == 0
-        || ports().next().is_none()
-    {
+pub(super) fn fill_routers(snoop: &Snoop, context: &Context, now: u64, out: &mut Writer) {
+    if context.reach.router.load(Relaxed) == 0 || !context.has_routers() {
         return;
     }
     let nest = out.nest_noflag(mdb::ROUTER);
-    for one in ports() {
+    let ports = context.ports.iter();
+    for one in ports.filter(|one| one.listed.contains(&true)) {
         let port = out.nest_noflag(mdb::ROUTER_PORT);
         out.raw(&one.port.device.ifindex().to_ne_bytes());
         let left = one.timers.map(|timer| ticks(timer, now));
         out.put_u32(mdb::ROUTER_TIMER, left[0].max(left[1]));
-        out.put_u8(mdb::ROUTER_TYPE, one.router);
+        // Linux shows the type that the port has for the bridge.
+        out.put_u8(
+            mdb::ROUTER_TYPE,
+            snoop.contexts[0].router_of(one.port.number),
+        );
         let types = [mdb::ROUTER_INET_TIMER, mdb::ROUTER_INET6_TIMER];
         for ((ty, listed), left) in types.into_iter().zip(one.listed).zip(left) {
             if listed {
                 out.put_u32(ty, left);
             }
+        }
+        if context.vid != 0 {
+            out.put_u16(mdb::ROUTER_VID, context.vid);
         }
         out.end(port);
     }
@@ -307,11 +310,7 @@ pub fn change(ctl: &mut Ctl<'_>, delete: bool) -> Result<(), Error> {
         if !device.is_up() {
             return Err(text("bridge: Bridge device is not running"));
         }
-        if !bridge
-            .snooping
-            .on
-            .load(std::sync::atomic::Ordering::Relaxed)
-        {
+        if !bridge.snooping.on.load(Relaxed) {
             return Err(text("bridge: Bridge's multicast processing is disabled"));
         }
     }
@@ -329,7 +328,7 @@ pub fn change(ctl: &mut Ctl<'_>, delete: bool) -> Result<(), Error> {
             let found = bridge.ports.load(guard).of(port);
             let found = found.filter(|_| Arc::ptr_eq(above, device));
             let port = found.ok_or(text("bridge: Port belongs to a different bridge device"))?;
-            let disabled = port.state.load(std::sync::atomic::Ordering::Relaxed) == state::DISABLED;
+            let disabled = port.state.load(Relaxed) == state::DISABLED;
             if !delete && disabled && !wanted.permanent {
                 return Err(text(
                     "bridge: Port is in disabled state and entry is not permanent",
@@ -356,7 +355,10 @@ pub fn change(ctl: &mut Ctl<'_>, delete: bool) -> Result<(), Error> {
         let key = Key { vid, ..wanted.key };
         done = bridge.snoop_step(stack, guard, |step| match delete {
             true => step.delete(&key, port.map(|port| &**port), up),
-            false => step.add(&key, port.map(|port| &**port), wanted.permanent),
+            false => {
+                step.choose(&key)?;
+                step.add(&key, port.map(|port| &**port), wanted.permanent)
+            }
         });
         if done.is_err() && !delete {
             break;
@@ -366,6 +368,22 @@ pub fn change(ctl: &mut Ctl<'_>, delete: bool) -> Result<(), Error> {
 }
 
 impl Step<'_> {
+    /// Goes to the context of a new member (`__br_mdb_choose_context`).
+    fn choose(&mut self, key: &Key) -> Result<(), Error> {
+        if !self.shared.by_vlan.load(Relaxed) {
+            return Ok(());
+        }
+        if key.vid == 0 {
+            return Err(text(
+                "bridge: Cannot add an entry without a vlan when vlan snooping is enabled",
+            ));
+        }
+        match self.enter(key.vid) {
+            true => Ok(()),
+            false => Err(text("bridge: Vlan is not configured")),
+        }
+    }
+
     /// Adds a member (`br_mdb_add_group`).
     fn add(&mut self, key: &Key, port: Option<&Port>, permanent: bool) -> Result<(), Error> {
         let is_ethernet = matches!(key.group, Group::Mac(_));

@@ -7,9 +7,8 @@
 //! learned. The spanning tree protocol of the bridge sets the state of ports and none of VLANs, so a state is refused
 //! while it runs.
 //!
-//! Global options are those of the groups of a VLAN. They are kept and shown; they take effect only with
-//! `mcast_vlan_snooping`, which is refused. Not implemented: `mcast_router` and tunnel ids of a VLAN, instances of
-//! multiple spanning trees.
+//! Global options are those of the groups of a VLAN, as is `mcast_router`. They are kept and shown, and take effect
+//! with `mcast_vlan_snooping`. Not implemented: tunnel ids of a VLAN, instances of multiple spanning trees.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,7 +18,7 @@ use weir_netlink::ifla::bridge::{
 };
 use weir_netlink::ifla::vlandb::{self, gopts};
 use weir_netlink::{
-    Attr, BridgeVlanInfo, Error, Fixed, Policy, Rule, Strictness, Table, Writer, errno, policy, rtm,
+    Attr, BridgeVlanInfo, Error, Fixed, Policy, Rule, Strictness, Table, errno, policy, rtm,
 };
 
 use super::{Change, Group, Vlan};
@@ -56,46 +55,6 @@ static GLOBAL: Policy = policy! { max gopts::MSTI;
     gopts::MSTI => Rule::u16().range(0, 4095),
 };
 
-/// The intervals, in the order in which they are written.
-const INTERVALS: [u16; 6] = [
-    gopts::MCAST_LAST_MEMBER_INTVL,
-    gopts::MCAST_MEMBERSHIP_INTVL,
-    gopts::MCAST_QUERIER_INTVL,
-    gopts::MCAST_QUERY_INTVL,
-    gopts::MCAST_QUERY_RESPONSE_INTVL,
-    gopts::MCAST_STARTUP_QUERY_INTVL,
-];
-/// The smallest interval between queries in hundredths of a second (`BR_MULTICAST_QUERY_INTVL_MIN`).
-const LEAST: u64 = 100;
-
-/// The options of the groups of a VLAN (`struct net_bridge_mcast`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Global {
-    snooping: bool,
-    querier: bool,
-    igmp_version: u8,
-    mld_version: u8,
-    last_member_count: u32,
-    startup_query_count: u32,
-    /// In hundredths of a second, in the order of [`INTERVALS`].
-    intervals: [u64; 6],
-}
-
-impl Default for Global {
-    /// `br_multicast_ctx_init`
-    fn default() -> Self {
-        Self {
-            snooping: true,
-            querier: false,
-            igmp_version: 2,
-            mld_version: 1,
-            last_member_count: 2,
-            startup_query_count: 2,
-            intervals: [100, 26000, 25500, 12500, 1000, 3125],
-        }
-    }
-}
-
 fn invalid(message: &'static str) -> Error {
     Error::msg(errno::EINVAL, message)
 }
@@ -109,73 +68,6 @@ fn check_vid(vid: u16) -> Result<(), Error> {
     match (1..4095).contains(&vid) {
         true => Ok(()),
         false => Err(invalid("bridge: Vlan id is invalid")),
-    }
-}
-
-impl Global {
-    /// Sets what a request gives (`br_vlan_process_global_one_opts`). Returns whether listeners hear of it.
-    fn set(&mut self, table: &Table<'_>) -> Result<bool, Error> {
-        let version = |ty, least: u8| match table.u8(ty)? {
-            Some(version) if !(least..=least + 1).contains(&version) => {
-                Err(Error::new(errno::EINVAL))
-            }
-            version => Ok(version),
-        };
-        let mut told = false;
-        if let Some(on) = table.u8(gopts::MCAST_SNOOPING)? {
-            told = std::mem::replace(&mut self.snooping, on != 0) != (on != 0);
-        }
-        if let Some(version) = version(gopts::MCAST_IGMP_VERSION, 2)? {
-            (self.igmp_version, told) = (version, true);
-        }
-        if let Some(count) = table.u32(gopts::MCAST_LAST_MEMBER_CNT)? {
-            (self.last_member_count, told) = (count, true);
-        }
-        if let Some(count) = table.u32(gopts::MCAST_STARTUP_QUERY_CNT)? {
-            (self.startup_query_count, told) = (count, true);
-        }
-        for (interval, ty) in self.intervals.iter_mut().zip(INTERVALS) {
-            let Some(value) = table.u64(ty)? else {
-                continue;
-            };
-            let queries = [gopts::MCAST_QUERY_INTVL, gopts::MCAST_STARTUP_QUERY_INTVL];
-            let least = if queries.contains(&ty) { LEAST } else { 0 };
-            (*interval, told) = (value.max(least), true);
-        }
-        if let Some(on) = table.u8(gopts::MCAST_QUERIER)? {
-            (self.querier, told) = (on != 0, true);
-        }
-        if let Some(version) = version(gopts::MCAST_MLD_VERSION, 1)? {
-            (self.mld_version, told) = (version, true);
-        }
-        Ok(told)
-    }
-
-    /// Writes `BRIDGE_VLANDB_GLOBAL_OPTIONS` (`br_vlan_global_opts_fill`). `snoops` says whether the bridge does.
-    pub(super) fn fill(&self, (first, last): (u16, u16), snoops: bool, out: &mut Writer) {
-        let nest = out.nest(vlandb::GLOBAL_OPTIONS);
-        out.put_u16(gopts::ID, first);
-        if first < last {
-            out.put_u16(gopts::RANGE, last);
-        }
-        out.put_u8(gopts::MCAST_SNOOPING, u8::from(self.snooping));
-        out.put_u8(gopts::MCAST_IGMP_VERSION, self.igmp_version);
-        out.put_u32(gopts::MCAST_LAST_MEMBER_CNT, self.last_member_count);
-        out.put_u32(gopts::MCAST_STARTUP_QUERY_CNT, self.startup_query_count);
-        out.put_u8(gopts::MCAST_QUERIER, u8::from(self.querier));
-        if self.querier && snoops {
-            // It has sent no query, and has no address yet.
-            let nest = out.nest(gopts::MCAST_QUERIER_STATE);
-            out.put(1, &[0; 4]);
-            out.put(5, &[0; 16]);
-            out.end(nest);
-        }
-        for (ty, value) in INTERVALS.into_iter().zip(self.intervals) {
-            out.put_u64_pad(ty, value, gopts::PAD);
-        }
-        out.put_u8(gopts::MCAST_MLD_VERSION, self.mld_version);
-        out.put_u16(gopts::MSTI, 0);
-        out.end(nest);
     }
 }
 
@@ -229,6 +121,8 @@ impl Change<'_> {
             ));
         }
         let wanted = table.u8(vlandb::ENTRY_STATE)?;
+        let router = table.u8(vlandb::ENTRY_MCAST_ROUTER)?;
+        let number = port.map(|port| port.number);
         let mut changed = Vec::new();
         let mut done = Ok(());
         for vid in first..=last {
@@ -238,15 +132,30 @@ impl Change<'_> {
                 ));
                 break;
             }
-            let Some(wanted) = wanted else { continue };
-            done = bridge.check_vlan_state(wanted);
-            if done.is_err() {
-                break;
+            let mut is_new = false;
+            if let Some(wanted) = wanted {
+                done = bridge.check_vlan_state(wanted);
+                if done.is_err() {
+                    break;
+                }
+                if let Some(vlan) = group.find(vid)
+                    && vlan.state != wanted
+                {
+                    vlan.state = wanted;
+                    is_new = true;
+                    if let Some(number) = number {
+                        bridge.vlan_state(at.0, at.1, (vid, number), wanted);
+                    }
+                }
             }
-            if let Some(vlan) = group.find(vid)
-                && vlan.state != wanted
-            {
-                vlan.state = wanted;
+            if let Some(to) = router {
+                done = bridge.set_vlan_router(at.0, at.1, (vid, number), to);
+                if done.is_err() {
+                    break;
+                }
+                is_new = true;
+            }
+            if is_new {
                 changed.push(vid);
             }
         }
@@ -263,7 +172,7 @@ impl Change<'_> {
                 let pair = group.usable(before).zip(group.usable(vid));
                 before + 1 == vid
                     && group.pvid != vid
-                    && pair.is_some_and(|(one, next)| group.join(one, next))
+                    && pair.is_some_and(|(one, next)| bridge.join(group, number, one, next))
             });
             runs.add(vid, joins);
             before = Some(vid);
@@ -273,16 +182,15 @@ impl Change<'_> {
     }
 }
 
-impl Group {
+impl Bridge {
     /// Returns whether two consecutive VLANs are shown as one range (`br_vlan_can_enter_range`).
-    pub(super) fn join(&self, one: &Vlan, next: &Vlan) -> bool {
-        (self.pvid == one.vid) == (self.pvid == next.vid)
+    pub(super) fn join(&self, group: &Group, number: Option<u16>, one: &Vlan, next: &Vlan) -> bool {
+        (group.pvid == one.vid) == (group.pvid == next.vid)
             && one.untagged == next.untagged
             && one.state == next.state
+            && self.vlan_router(one.vid, number) == self.vlan_router(next.vid, number)
     }
-}
 
-impl Bridge {
     /// Checks a state that a request gives a VLAN (`br_vlan_modify_state`).
     fn check_vlan_state(&self, wanted: u8) -> Result<(), Error> {
         if wanted > state::BLOCKING {
@@ -358,9 +266,6 @@ impl Bridge {
         if table.has(vlandb::ENTRY_TUNNEL_INFO) {
             return Err(refuse("Tunnel ids of VLANs are not served"));
         }
-        if table.has(vlandb::ENTRY_MCAST_ROUTER) {
-            return Err(refuse("Multicast routers of VLANs are not served"));
-        }
         let port = self.ports.load(ctl.guard).of(device).cloned();
         let port = port.as_deref();
         let vlans = self.vlans.lock();
@@ -424,52 +329,41 @@ impl Bridge {
         if table.has(gopts::MSTI) {
             return Err(refuse("Multiple spanning trees are not served"));
         }
-        let vlans = self.vlans.lock();
-        let mut change = self.change_vlans(at, &vlans);
+        let _vlans = self.vlans.lock();
+        let own = self.own_vlans.load(ctl.guard);
         let mut changed = Vec::new();
         let mut done = Ok(());
         for vid in first..=last {
-            let Some(vlan) = change.own.find(vid) else {
+            if own.any(vid).is_none() {
                 done = Err(absent(
                     "bridge: Vlan in range doesn't exist, can't process global options",
                 ));
                 break;
-            };
-            let mut global = vlan.global();
-            match global.set(&table) {
-                Ok(told) => {
-                    vlan.global = (global != Global::default()).then(|| Arc::new(global));
-                    if told {
-                        changed.push(vid);
-                    }
-                }
+            }
+            match self.set_vlan_groups(at.0, at.1, vid, &table) {
+                Ok(true) => changed.push(vid),
+                Ok(false) => {}
                 Err(error) => {
                     done = Err(error);
                     break;
                 }
             }
         }
-        let own = change.own.clone();
-        change.finish(None);
-        drop(vlans);
-        let snoops = self.snooping.on.load(Relaxed);
         let mut runs = Runs {
             run: None,
             tell: |first, last| {
-                let Some(vlan) = own.any(first) else { return };
+                let body = self.vlan_groups(at.0, at.1, (first, last));
                 let ns = device.namespace(ctl.guard);
                 crate::request::announce(ns, rtm::grp::BRVLAN, rtm::NEWVLAN, |out| {
                     out.fixed(&super::wire::message(device));
-                    vlan.global().fill((first, last), snoops, out);
+                    out.raw(&body);
                 });
             },
         };
         let mut before: Option<u16> = None;
         for vid in changed {
-            let joins = before.is_some_and(|before| {
-                let pair = own.any(before).zip(own.any(vid));
-                before + 1 == vid && pair.is_some_and(|(one, next)| one.global() == next.global())
-            });
+            let joins = before
+                .is_some_and(|before| before + 1 == vid && self.have_same_groups(before, vid));
             runs.add(vid, joins);
             before = Some(vid);
         }

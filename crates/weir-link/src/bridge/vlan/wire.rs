@@ -10,8 +10,6 @@ use weir_netlink::ifla::{self, bridge_xstats, vlandb};
 use weir_netlink::{BrVlanMsg, BridgeVlanInfo, Writer, af, rtm};
 use weir_sync::rcu::Guard;
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use super::{Group, Vlan};
 use crate::bridge::Bridge;
 use crate::bridge::port::Port;
@@ -73,11 +71,12 @@ pub fn fill_spec(group: &Group, mask: u32, out: &mut Writer) {
     out.end_or_cancel(nest);
 }
 
-/// Writes `BRIDGE_VLANDB_ENTRY` (`br_vlan_fill_vids`). `vlan` is absent in a message that deletes.
+/// Writes `BRIDGE_VLANDB_ENTRY` (`br_vlan_fill_vids`). `vlan`, with its `MCAST_ROUTER`, is absent in a message that
+/// deletes.
 fn fill_entry(
     (first, last): (u16, u16),
     flags: u16,
-    vlan: Option<&Vlan>,
+    vlan: Option<(&Vlan, u8)>,
     stats: bool,
     out: &mut Writer,
 ) {
@@ -87,10 +86,9 @@ fn fill_entry(
     if last > first && flags & VLAN_INFO_PVID == 0 {
         out.put_u16(vlandb::ENTRY_RANGE, last);
     }
-    if let Some(vlan) = vlan {
+    if let Some((vlan, router)) = vlan {
         out.put_u8(vlandb::ENTRY_STATE, vlan.state);
-        // Routers are learned (`MDB_RTR_TYPE_TEMP_QUERY`).
-        out.put_u8(vlandb::ENTRY_MCAST_ROUTER, 1);
+        out.put_u8(vlandb::ENTRY_MCAST_ROUTER, router);
         if stats {
             let nest = out.nest(vlandb::ENTRY_STATS);
             let types = [
@@ -140,6 +138,8 @@ impl Bridge {
         };
         let flags = vlan.map_or(0, |vlan| flags_of(group, vlan));
         let ns = device.namespace(guard);
+        let number = port.map(|port| port.number);
+        let vlan = vlan.map(|vlan| (vlan, self.vlan_router(vlan.vid, number)));
         crate::request::announce(ns, rtm::grp::BRVLAN, ty, |out| {
             out.fixed(&message(&device));
             fill_entry(vids, flags, vlan, false, out);
@@ -151,11 +151,13 @@ impl Bridge {
         let Some(group) = self.group_of(guard, device) else {
             return Vec::new();
         };
+        let port = self.ports.load(guard).of(device);
+        let number = port.map(|port| port.number);
         // The PVID stands alone.
         let joins = |one: &Vlan, next: &Vlan| {
             !stats
                 && ![one.vid, next.vid].contains(&group.pvid)
-                && group.join(one, next)
+                && self.join(group, number, one, next)
                 && one.users.min(1) == next.users.min(1)
         };
         let runs = runs(group, joins);
@@ -164,7 +166,8 @@ impl Bridge {
             out.fixed(&message(device));
             for (first, last) in part {
                 let flags = flags_of(group, first);
-                fill_entry((first.vid, last.vid), flags, Some(first), stats, &mut out);
+                let vlan = Some((*first, self.vlan_router(first.vid, number)));
+                fill_entry((first.vid, last.vid), flags, vlan, stats, &mut out);
             }
             out.into_vec()
         };
@@ -175,21 +178,21 @@ impl Bridge {
     }
 
     /// Returns the options of the groups of the bridge's VLANs, as bodies of `RTM_NEWVLAN`; nothing for a port.
-    pub fn global_messages(&self, guard: &Guard, device: &Device) -> Vec<Vec<u8>> {
+    pub fn global_messages(&self, stack: &Stack, guard: &Guard, device: &Device) -> Vec<Vec<u8>> {
         if crate::bridge::bridge_in(device).is_none() {
             return Vec::new();
         }
         let group = self.own_vlans.load(guard);
-        let snoops = self.snooping.on.load(Relaxed);
-        let joins =
-            |one: &Vlan, next: &Vlan| one.vid + 1 == next.vid && one.global() == next.global();
+        let joins = |one: &Vlan, next: &Vlan| {
+            one.vid + 1 == next.vid && self.have_same_groups(one.vid, next.vid)
+        };
         let runs: Vec<&[Vlan]> = group.list.chunk_by(joins).collect();
         let body = |part: &[&[Vlan]]| {
             let mut out = Writer::new();
             out.fixed(&message(device));
             for run in part {
                 if let (Some(first), Some(last)) = (run.first(), run.last()) {
-                    first.global().fill((first.vid, last.vid), snoops, &mut out);
+                    out.raw(&self.vlan_groups(stack, guard, (first.vid, last.vid)));
                 }
             }
             out.into_vec()

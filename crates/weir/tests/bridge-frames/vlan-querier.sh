@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# set
+# The bridge asks in one VLAN, and at one port without a tag.
+# frame: 0 p3 01:00:5e:01:01:01 02:00:00:00:01:03 8100000a type=0800 data=45c0001c0000400001117f0c0a000003ef0101010009000900080000
+# frame: 2500 p2 01:00:5e:01:01:01 02:00:00:00:01:02 8100000a type=0800 data=46c00020000040000102ea130a000002ef010101940400001600f9fcef010101
+# frame: 3700 p3 01:00:5e:01:01:01 02:00:00:00:01:03 8100000a type=0800 data=45c0001c0000400001117f0c0a000003ef0101010009000900080000
+# frame: 4900 p2 01:00:5e:00:00:02 02:00:00:00:01:02 8100000a type=0800 data=46c00020000040000102fa130a000002e0000002940400001700f8fcef010101
+# frame: 6200 p3 01:00:5e:01:01:01 02:00:00:00:01:03 8100000a type=0800 data=45c0001c0000400001117f0c0a000003ef0101010009000900080000
+# frame: 7500 p1 01:00:5e:00:00:01 02:00:00:00:01:01 8100000a type=0800 data=46c00020000040000102fa150a000001e0000001940400001101eefe00000000
+# frame: 8800 p3 01:00:5e:01:01:01 02:00:00:00:01:03 8100000a type=0800 data=45c0001c0000400001117f0c0a000003ef0101010009000900080000
+# frame: 10100 p3 01:00:5e:01:01:01 02:00:00:00:01:03 81000014 type=0800 data=45c0001c0000400001117f0c0a000003ef0101010009000900080000
+ip link add br0 address 02:00:00:00:00:99 type bridge vlan_filtering 1 mcast_vlan_snooping 1 mcast_querier 1
+for d in p1 p2 p3 p4; do
+    ip link set $d master br0
+    for v in 10 20; do bridge vlan add dev $d vid $v; done
+done
+bridge vlan add dev p4 vid 10 pvid untagged
+bridge vlan global set dev br0 vid 10 mcast_query_interval 100 mcast_startup_query_interval 100 mcast_query_response_interval 100 mcast_last_member_interval 50 mcast_querier_interval 9000 mcast_querier 1
+ip link set br0 up
