@@ -153,26 +153,51 @@ fn recorded(text: &str) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-#[test]
-fn corpora() {
+/// Runs the corpus of a target.
+fn corpus(name: &str) {
+    if env::var("WEIR_FUZZ_TARGET").is_ok_and(|only| only != name) {
+        return;
+    }
     let rounds = env::var("WEIR_FUZZ_ROUNDS").map_or(16, |text| text.parse().unwrap());
-    let only = env::var("WEIR_FUZZ_TARGET").ok();
-    let wanted = |target: &&Target| only.as_deref().is_none_or(|name| name == target.name);
-    for target in TARGETS.iter().filter(wanted) {
-        let mut benches = Benches::default();
-        run(target, &mut benches, (Path::new("-"), "nothing"), &[]);
-        for (name, input) in inputs(target) {
-            run(target, &mut benches, (&name, "as it is"), &input);
-            let mut random = Random(input.iter().fold(1, |seed, byte| {
-                (seed ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-            }));
-            for round in 0..rounds {
-                let input = mutate(&input, &mut random);
-                let what = format!("mutation {round}");
-                run(target, &mut benches, (&name, &what), &input);
-            }
+    let target = TARGETS.iter().find(|target| target.name == name).unwrap();
+    let mut benches = Benches::default();
+    run(target, &mut benches, (Path::new("-"), "nothing"), &[]);
+    for (name, input) in inputs(target) {
+        run(target, &mut benches, (&name, "as it is"), &input);
+        let mut random = Random(input.iter().fold(1, |seed, byte| {
+            (seed ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        }));
+        for round in 0..rounds {
+            let input = mutate(&input, &mut random);
+            let what = format!("mutation {round}");
+            run(target, &mut benches, (&name, &what), &input);
         }
     }
+}
+
+/// A test for each corpus, so that they run beside each other.
+macro_rules! corpora {
+    ($($name:ident)*) => {
+        /// Every file of the corpora, and mutations of each.
+        mod corpora {
+            $(
+                #[test]
+                fn $name() {
+                    super::corpus(stringify!($name));
+                }
+            )*
+
+            #[test]
+            fn every_target_is_run() {
+                let names = [$(stringify!($name)),*];
+                assert!(weir_fuzz::TARGETS.iter().all(|target| names.contains(&target.name)));
+            }
+        }
+    };
+}
+
+corpora! {
+    extremes frame gateway headers map netlink nfnetlink pcap port ring sockets tcp
 }
 
 /// The corpus creates a qdisc, a filter and an action of every kind.
