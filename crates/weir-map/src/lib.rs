@@ -24,6 +24,7 @@ mod loom_models;
 mod lpm;
 mod lru;
 mod map;
+mod marks;
 mod memory;
 pub mod model;
 mod nested;

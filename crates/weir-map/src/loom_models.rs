@@ -67,7 +67,7 @@ fn a_reused_slot_is_noticed() {
 /// The same, if the entry is evicted by one compare-and-swap.
 #[test]
 fn a_slot_that_is_taken_unread_is_noticed() {
-    reuse(|table, slot| table.take_unread(slot).0);
+    reuse(|table, slot| table.take_unread(slot, |_| ()).0);
 }
 
 fn reuse(take: fn(&Entries, u32) -> Taken) {
@@ -119,7 +119,7 @@ fn a_change_and_an_eviction_exclude_each_other() {
             let table = table.clone();
             loom::thread::spawn(move || put(&table, 1, NEW).unwrap())
         };
-        assert_eq!(table.take_unread(slot).0, Taken::Entry);
+        assert_eq!(table.take_unread(slot, |_| ()).0, Taken::Entry);
         let left = match writer.join().unwrap() {
             Placed::Changed(_) => None,
             _ => Some(NEW),

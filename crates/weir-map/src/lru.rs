@@ -18,6 +18,7 @@
 mod refill;
 
 use crate::fifo::Pool;
+use crate::marks::Marks;
 use crate::memory::Words;
 use crate::policy::{Lists, Policy, Reason};
 use crate::shape::{Shape, fold, hash};
@@ -133,7 +134,7 @@ pub(crate) struct Lru<S: Shape> {
     shards: Box<[CachePadded<SpinLock<Shard>>]>,
     outside: Box<[CachePadded<Outside>]>,
     lookups: Box<[CachePadded<Lookups>]>,
-    /// For each slot the shard whose node it uses; empty if there is one shard.
+    /// For each slot the shard whose node it uses; empty if there is one shard, or if the reference bytes have it.
     owners: Words<AtomicU32>,
     /// For each slot the time of its last use; empty unless entries expire.
     stamps: Words<AtomicU32>,
@@ -143,9 +144,11 @@ pub(crate) struct Lru<S: Shape> {
     spread: Spread,
     /// Whether lanes fill and empty chunks of the lists.
     bags: bool,
-    /// Whether nothing of an evicted entry is looked at: neither its owner nor its key.
+    /// Whether nobody looks at the key and the value of an evicted entry.
     blind: bool,
-    most: u8,
+    marks: Marks,
+    /// Whether the lists are not exact, and entries have marks.
+    marked: bool,
     max_entries: u32,
     /// The number of free nodes that a lane takes at once, and the most that it takes for a batch.
     target: u32,
@@ -204,6 +207,12 @@ impl<S: Shape> Lru<S> {
         let target = local_free.min(most_local.max(1));
         let most_local = options.local_free.map_or(most_local.max(1), |_| target);
         let slots = table.slots();
+        let marks = Marks::new(options.policy.most_references(), shards);
+        let owners = if shards > 1 && !marks.has_owner() {
+            slots as usize
+        } else {
+            0
+        };
         let lists = |_| -> Result<_, Error> {
             Ok(CachePadded(SpinLock::new(Shard {
                 lists: Lists::new(options.policy, part.max(1), slots)?,
@@ -219,7 +228,7 @@ impl<S: Shape> Lru<S> {
         };
         let map = Self {
             pool: Pool::new(slots, options.policy.queues() * shards, BAGS * lanes, chunk)?,
-            owners: Words::new(if shards > 1 { slots as usize } else { 0 })?,
+            owners: Words::new(owners)?,
             stamps: Words::new(if options.idle.is_some() {
                 slots as usize
             } else {
@@ -239,7 +248,7 @@ impl<S: Shape> Lru<S> {
                 })
                 .collect(),
             bags,
-            blind: shards == 1 && on_evict.is_none(),
+            blind: on_evict.is_none(),
             lookups: (0..lanes).map(|_| CachePadded::default()).collect(),
             time: AtomicU32::new(0),
             stock: CachePadded(AtomicU32::new(match options.spread {
@@ -247,7 +256,8 @@ impl<S: Shape> Lru<S> {
                 _ => 0,
             })),
             spread: options.spread,
-            most: options.policy.most_references(),
+            marks,
+            marked: !exact,
             max_entries,
             target,
             most_local,
@@ -328,10 +338,7 @@ impl<S: Shape> Lru<S> {
     /// Counts a use in an entry's reference byte.
     #[inline(always)]
     pub(crate) fn mark(&self, reference: &AtomicU8) {
-        let references = reference.load(Ordering::Relaxed);
-        if references < self.most {
-            reference.store(references + 1, Ordering::Relaxed);
-        }
+        self.marks.mark(reference);
     }
 
     /// Marks a slot as used.
@@ -348,7 +355,7 @@ impl<S: Shape> Lru<S> {
         if self.idle > 0 {
             self.stamp(slot);
         }
-        if self.most == 0
+        if !self.marked
             && let Lists::Exact(list) = &self.shards[0].lock().lists
         {
             list.touch(slot);
@@ -504,7 +511,7 @@ impl<S: Shape> Lru<S> {
                 lane.free -= 1;
                 if self.bags {
                     self.fill(number, lane, slot);
-                } else if self.most > 0 {
+                } else if self.marked {
                     lane.pending.push((slot, fold(hash)));
                 } else {
                     self.admit(&mut self.shards[0].lock(), &[(slot, 0)]);
@@ -521,10 +528,13 @@ impl<S: Shape> Lru<S> {
     #[inline(always)]
     fn own(&self, number: usize, slot: u32) {
         if self.shards.len() > 1 {
-            let shard = (number % self.shards.len()) as u32;
-            self.owners
-                .at(slot as usize)
-                .store(shard, Ordering::Relaxed);
+            let shard = number % self.shards.len();
+            if self.marks.has_owner() {
+                self.marks.set_owner(self.table.reference(slot), shard);
+            } else {
+                let owner = self.owners.at(slot as usize);
+                owner.store(shard as u32, Ordering::Relaxed);
+            }
         }
         if self.idle > 0 {
             self.stamp(slot);
@@ -547,10 +557,10 @@ impl<S: Shape> Lru<S> {
         }
     }
 
-    /// Prefetches a slot's owner.
+    /// Prefetches a slot's owner, unless it lies in the slot's bucket.
     #[inline(always)]
     fn prefetch_owner(&self, slot: u32) {
-        if self.shards.len() > 1 {
+        if self.owners.len() > 0 {
             prefetch_to_write(self.owners.at(slot as usize));
         }
     }
@@ -567,10 +577,12 @@ impl<S: Shape> Lru<S> {
 
     #[inline(always)]
     fn owner(&self, slot: u32) -> usize {
-        if self.shards.len() > 1 {
-            self.owners.at(slot as usize).load(Ordering::Relaxed) as usize
-        } else {
+        if self.shards.len() == 1 {
             0
+        } else if self.marks.has_owner() {
+            self.marks.owner(self.table.reference(slot))
+        } else {
+            self.owners.at(slot as usize).load(Ordering::Relaxed) as usize
         }
     }
 
@@ -613,7 +625,7 @@ impl<S: Shape> Lru<S> {
             owner = self.owner(slot);
             read(slot);
         };
-        let removed = if self.most > 0 {
+        let removed = if self.marked {
             self.table.remove(hash, key, true, read)
         } else {
             let shard = self.shards[0].lock();

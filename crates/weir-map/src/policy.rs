@@ -8,9 +8,9 @@ mod s3fifo;
 
 use crate::Error;
 use crate::fifo::Pool;
+use crate::marks::Marks;
 use crate::shape::Shape;
 use crate::table::{Table, Taken};
-use weir_sync::primitive::atomic::Ordering;
 
 /// The policy of an LRU map, chosen at its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// The largest value of a reference byte.
+    /// The largest number of uses that is counted.
     pub(crate) fn most_references(self) -> u8 {
         match self {
             Self::Clock => 1,
@@ -58,6 +58,7 @@ pub enum Reason {
 pub(crate) struct Work<'a, S, F> {
     pub(crate) table: &'a Table<S>,
     pub(crate) pool: &'a Pool,
+    pub(crate) marks: Marks,
     /// The number of entries that a rotation, and a search for victims, looks at.
     pub(crate) scans: u32,
     /// Sees each victim's slot, with the entry still in it, and the reason.
@@ -70,14 +71,12 @@ const AHEAD: u32 = 12;
 impl<S: Shape, F: FnMut(u32, Reason)> Work<'_, S, F> {
     #[inline(always)]
     fn references(&self, slot: u32) -> u8 {
-        self.table.reference(slot).load(Ordering::Relaxed)
+        self.marks.uses(self.table.reference(slot))
     }
 
     #[inline(always)]
     fn set_references(&self, slot: u32, references: u8) {
-        self.table
-            .reference(slot)
-            .store(references, Ordering::Relaxed);
+        self.marks.set(self.table.reference(slot), references);
     }
 
     #[inline(always)]

@@ -93,7 +93,7 @@ pub(crate) struct Table<S> {
 }
 
 impl<S: Shape> Table<S> {
-    /// Creates a table with room for `entries` entries, and 13 slots for every 8 of them.
+    /// Creates a table with room for `entries` entries. See [`slots`] for its size.
     pub(crate) fn new(shape: S, entries: u32) -> Result<Self, Error> {
         if shape.key_size() == 0 || shape.value_size() == 0 || entries == 0 {
             return Err(Error::Inval);
@@ -102,13 +102,12 @@ impl<S: Shape> Table<S> {
         if shape.key_size() > MAX_KEY || shape.value_size() > MAX_VALUE {
             return Err(Error::TooBig);
         }
-        let slots = u64::from(entries) + u64::from(entries) * 5 / 8 + 8;
-        let count = slots.div_ceil(SLOTS as u64);
+        let stride = Self::stride_of(&shape);
+        let count = slots(entries, stride).div_ceil(SLOTS as u64);
         if count * SLOTS as u64 > u64::from(u32::MAX) {
             return Err(Error::TooBig);
         }
         let count = count as usize;
-        let stride = Self::stride_of(&shape);
         Ok(Self {
             buckets: buckets::Buckets::new(count, stride)?,
             shape,
@@ -522,16 +521,16 @@ impl<S: Shape> Table<S> {
             let at = self.key_word(bucket, slot, index);
             at.store(word(key, index), Ordering::Relaxed);
         }
+        let number = (bucket * SLOTS + slot) as u32;
+        // A list that still names the slot may be about to evict it; the new entry gets a round.
+        self.reference(number)
+            .store(u8::from(revived), Ordering::Relaxed);
         value(Slot {
             table: self,
             bucket,
             slot,
             new: true,
         });
-        let number = (bucket * SLOTS + slot) as u32;
-        // A list that still names the slot may be about to evict it; the new entry gets a round.
-        self.reference(number)
-            .store(u8::from(revived), Ordering::Relaxed);
         let live = (1u64 << 7) << shift;
         let dead = (1u64 << 6) << shift;
         let astray = if astray { ASTRAY << slot } else { 0 };
@@ -796,9 +795,14 @@ impl<S: Shape> Table<S> {
         (Taken::Entry, astray)
     }
 
-    /// Does what [`Table::take_later`] does, without a look at the entry: one compare-and-swap.
+    /// Does what [`Table::take_later`] does by one compare-and-swap. `read` may run several times, the last of them on
+    /// the entry that is taken, and sees neither its key nor its value whole.
     #[inline(always)]
-    pub(crate) fn take_unread(&self, number: u32) -> (Taken, Option<Astray>) {
+    pub(crate) fn take_unread(
+        &self,
+        number: u32,
+        mut read: impl FnMut(u32),
+    ) -> (Taken, Option<Astray>) {
         let (bucket, slot) = (number as usize / SLOTS, number as usize % SLOTS);
         loop {
             let word = self.control(bucket);
@@ -808,9 +812,12 @@ impl<S: Shape> Table<S> {
                 continue;
             }
             let (next, taken) = Self::freed(control, slot);
-            // If the swap succeeds, nothing has changed the key since the word was loaded.
+            // If the swap succeeds, nothing has changed the entry since the word was loaded.
             let astray = match taken {
-                Taken::Entry => self.astray(number, control),
+                Taken::Entry => {
+                    read(number);
+                    self.astray(number, control)
+                }
                 Taken::Dead => None,
             };
             let next = next.wrapping_add(VERSION);
@@ -901,6 +908,20 @@ impl<S: Shape> Table<S> {
         }
         None
     }
+}
+
+/// Returns the slots of a table with buckets of `stride` bytes: 13 for every 8 entries, and up to 4 for each while the
+/// table fits a CPU's second cache. Few entries lie beyond their home buckets then, and threads seldom meet in one.
+/// Tables of the first cache's size gain nothing.
+fn slots(entries: u32, stride: usize) -> u64 {
+    const FIRST: u64 = 512;
+    const SECOND: u64 = 640 << 10;
+    let entries = u64::from(entries);
+    let least = entries + entries * 5 / 8 + 8;
+    if entries <= FIRST {
+        return least;
+    }
+    least.max((4 * entries).min(SECOND / stride as u64 * SLOTS as u64))
 }
 
 /// Returns the bit of [`BEYOND`] of a hash. Neither the tag nor the home bucket depends on its bits.

@@ -294,6 +294,11 @@ impl<K: Plain, V: Plain> LruHashMap<K, V> {
         self.core.nodes()
     }
 
+    /// The number of places for entries, four of them in a bucket of the table: more than `max_entries`.
+    pub fn slots(&self) -> u32 {
+        self.core.table().slots()
+    }
+
     /// The bytes of address space that the map uses; pages that were never written take no memory.
     pub fn bytes(&self) -> usize {
         self.core.bytes()

@@ -159,12 +159,12 @@ impl<S: Shape> Lru<S> {
 
     #[inline(always)]
     fn is_used(&self, slot: u32) -> bool {
-        self.table.reference(slot).load(Ordering::Relaxed) > 0
+        self.marks.uses(self.table.reference(slot)) > 0
     }
 
     #[inline(always)]
     fn promote(&self, promoted: &mut Vec<u32>, slot: u32) {
-        self.table.reference(slot).store(0, Ordering::Relaxed);
+        self.marks.set(self.table.reference(slot), 0);
         promoted.push(slot);
     }
 
@@ -247,18 +247,19 @@ impl<S: Shape> Lru<S> {
     /// Takes a slot's entry, if it has one, and its node.
     #[inline(always)]
     fn take(&self, own: usize, lane: &mut Lane, slot: u32, reason: Reason) {
-        let mut mine = true;
+        let mut owner = own;
         let (taken, astray) = if self.blind {
-            self.table.take_unread(slot)
+            self.table
+                .take_unread(slot, |slot| owner = self.owner(slot))
         } else {
             self.table.take_later(slot, |slot| {
                 self.keep(&mut lane.lost, slot, reason);
-                mine = self.moved(own, slot);
+                owner = self.owner(slot);
             })
         };
         lane.astray.extend(astray);
         if taken == Taken::Entry {
-            lane.free += u32::from(mine);
+            lane.free += u32::from(self.moved(own, owner));
             match reason {
                 Reason::Inactive => lane.evicted += 1,
                 _ => lane.forced += 1,
@@ -266,10 +267,9 @@ impl<S: Shape> Lru<S> {
         }
     }
 
-    /// Notes that an entry is evicted for a shard. Returns whether the shard gets its node.
+    /// Notes that an owner's entry is evicted for a shard. Returns whether the shard gets its node.
     #[inline(always)]
-    fn moved(&self, number: usize, slot: u32) -> bool {
-        let owner = self.owner(slot);
+    fn moved(&self, number: usize, owner: usize) -> bool {
         if owner == number {
             return true;
         }
@@ -316,6 +316,7 @@ impl<S: Shape> Lru<S> {
         Work {
             table: &self.table,
             pool: &self.pool,
+            marks: self.marks,
             scans: self.scans_for(want),
             lost,
         }
@@ -339,7 +340,7 @@ impl<S: Shape> Lru<S> {
                 Reason::Forced | Reason::Idle => evicted[2] += 1,
             }
             self.keep(lost, slot, reason);
-            elsewhere += u32::from(!self.moved(number, slot));
+            elsewhere += u32::from(!self.moved(number, self.owner(slot)));
         });
         let got = shard.lists.evict(&mut work, want);
         for (sum, new) in shard.evicted.iter_mut().zip(evicted) {

@@ -200,7 +200,7 @@ fn run(options: &Options) -> Result<Report, String> {
             rates(&scale, entries, &mut rows)?;
             // Larger tables do not fit into the caches.
             if entries == 10_000 {
-                floor::rows(&scale, entries, &mut rows);
+                floor::rows(&scale, entries, &mut rows)?;
             }
             peers(&scale, entries, &mut rows);
         }
