@@ -6,6 +6,10 @@
 //! are in one hub namespace. Each measurement is a process of its own, since memory is the growth of its
 //! resident memory. A fat tree of routers forwards packets in virtual time. The peer is this machine's
 //! kernel, which gets the same netlink messages, if this user may make network namespaces.
+//!
+//! A virtual machine may give free memory back to its host, which then takes up to 10 us for the first touch of a page:
+//! several times as long as a router takes for all else. So before each measurement another process touches as much
+//! memory as the measurement needs, and ends.
 
 mod linux;
 mod tree;
@@ -32,6 +36,9 @@ const POINTS: u32 = 20;
 /// The modes of RCU callbacks, as `weir up --rcu` names them.
 const MODES: [&str; 3] = ["in-place", "offload-all", "offload=0"];
 
+/// The KiB that a namespace takes of Linux at most.
+const LINUX_KIB: u32 = 512;
+
 /// A kind of object to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
@@ -48,6 +55,22 @@ impl What {
         match self {
             Self::Bare => "bare",
             Self::Router => "router",
+        }
+    }
+
+    /// How often a run measures it: bare namespaces take hundredths of a second.
+    fn times(self) -> usize {
+        match self {
+            Self::Bare => 7,
+            Self::Router => 1,
+        }
+    }
+
+    /// The KiB that one of them takes at most.
+    fn kib(self) -> u32 {
+        match self {
+            Self::Bare => 1,
+            Self::Router => 24,
         }
     }
 
@@ -219,6 +242,22 @@ fn elsewhere(before: &[&str], part: &str) -> Result<Figures, String> {
     Figures::of_text(&String::from_utf8_lossy(&output.stdout))
 }
 
+/// Has a process touch the memory that `count` objects of `kib` KiB need, and end.
+fn warm(count: u32, kib: u32) -> Result<(), String> {
+    elsewhere(&[], &format!("memory:{}", count * kib)).map(drop)
+}
+
+/// Touches memory.
+fn touch(kib: u32) -> Result<Figures, String> {
+    let bytes = kib as usize * 1024;
+    let mut memory: Vec<u8> = Vec::new();
+    let reserved = memory.try_reserve_exact(bytes);
+    reserved.map_err(|error| error.to_string())?;
+    memory.resize(bytes, 1);
+    std::hint::black_box(&memory);
+    Ok(Figures::default())
+}
+
 /// The figures of all runs of one side.
 #[derive(Default)]
 struct Side(Vec<Figures>);
@@ -244,10 +283,12 @@ fn run(options: &Options) -> Result<Report, String> {
             .zip(scale.weir.into_iter().zip(scale.linux))
         {
             let name = what.name();
-            for mode in MODES {
+            for mode in std::iter::repeat_n(MODES, what.times()).flatten() {
+                warm(count, what.kib())?;
                 let figures = elsewhere(&[], &format!("weir:{name}:{mode}:{count}"))?;
                 ours.entry((name, mode)).or_default().0.push(figures);
             }
+            warm(few, LINUX_KIB)?;
             match elsewhere(&["unshare", "-n"], &format!("linux:{name}:{few}")) {
                 Ok(figures) => theirs.entry(name).or_default().0.push(figures),
                 Err(why) => note = format!("Linux left out: {why}"),
@@ -388,6 +429,7 @@ fn part_of(part: &str) -> Result<Report, String> {
             weir::here(what, mode.parse::<CallbackMode>()?, count)?
         }
         ("linux", Some(what), Some(count), _) => linux::here(what, count)?,
+        ("memory", _, Some(kib), _) => touch(kib)?,
         _ => return Err(wrong()),
     };
     Ok(Report {
