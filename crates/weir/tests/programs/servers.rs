@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Unmodified servers and their clients talk through a router: nginx, sshd, rsync, Redis, PostgreSQL. A server that does
 //! not run as root gets another user id by a user namespace.
-#![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
-#[path = "common/chain.rs"]
-mod chain;
-mod common;
-
-use chain::{Time, have, holds, ordinarily};
+use crate::chain::{Time, have, holds, ordinarily};
 
 #[test]
 fn curl_and_wget_load_from_nginx() {

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs of languages with a runtime of their own talk through a router: Go (a static program, which makes its system
 //! calls itself), Node.js and Java, each as server and client.
-#![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
-#[path = "common/chain.rs"]
-mod chain;
-mod common;
-
-use chain::{Time, have, ordinarily};
-use common::{Folder, go_program};
+use crate::chain::{Time, have, ordinarily};
+use crate::common::{Folder, go_program};
 
 #[test]
 fn node_serves_node() {

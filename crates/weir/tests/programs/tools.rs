@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Unmodified tools and servers talk through a router: mtr, arping, dig with dnsmasq, iperf3, socat, nc, dhclient,
 //! tcpdump, WireGuard, OpenVPN.
-#![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
-#[path = "common/chain.rs"]
-mod chain;
-mod common;
-
-use chain::{CHAIN, Time, have, holds, ordinarily, script};
-use common::{Folder, WEIR, command, ordinary_user, output, skip, text};
+use crate::chain::{CHAIN, Time, have, holds, ordinarily, script};
+use crate::common::{Folder, WEIR, command, ordinary_user, output, skip, text};
 
 #[test]
 fn mtr_sees_each_hop() {

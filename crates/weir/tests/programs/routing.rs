@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Unmodified routing daemons run the routers of a stack: BIRD and FRR with OSPF and BGP, keepalived with VRRP. They
 //! install what they have learned, and other routes after a link has been cut.
-#![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
-#[path = "common/chain.rs"]
-mod chain;
-mod common;
-
-use chain::{Time, have, holds, ordinarily_in};
+use crate::chain::{Time, have, holds, ordinarily_in};
 
 /// Three routers in a triangle, each with a network of its own behind it.
 const TRIANGLE: &str = r#"
