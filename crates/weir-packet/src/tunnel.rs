@@ -115,6 +115,8 @@ pub struct Tunnel {
     pub dont_fragment: bool,
     /// True if the metadata is for sending (`IP_TUNNEL_INFO_TX`) and not from a received packet.
     pub transmit: bool,
+    /// True if only the key counts, and the table of the device has the rest (`IP_TUNNEL_INFO_BRIDGE`).
+    pub bridge: bool,
 }
 
 // A million rules have one each. With the reference counts it takes 56 bytes, for which malloc uses

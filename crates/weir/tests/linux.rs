@@ -213,6 +213,13 @@ fn bridge_vlan_options() {
     }
 }
 
+#[test]
+fn tunnel_ids_of_vlans() {
+    if has("stdbuf", "coreutils") {
+        same_as_linux("vlan-tunnel");
+    }
+}
+
 /// `mcast_vlan_snooping`, `bridge vlan set ... mcast_router`.
 #[test]
 fn bridge_groups_by_vlan() {

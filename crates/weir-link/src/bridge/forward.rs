@@ -105,6 +105,12 @@ impl RxHandler for Entrance {
             return cx.drop_batch(device, Place::Receive, DropReason::DEV_READY, batch);
         };
         let guard = cx.guard;
+        if self.port.has(brport::VLAN_TUNNEL) {
+            let group = self.port.vlans.load(guard);
+            for packet in batch.iter_mut() {
+                group.enter_tunnel(self.bridge.settings.protocol(), packet);
+            }
+        }
         let mut lanes = [Lane::Any; 64];
         if let Some(protocol) = self.bridge.settings.filters() {
             for (lane, packet) in lanes.iter_mut().zip(batch.iter_mut()) {
@@ -389,7 +395,7 @@ impl Bridge {
 
     /// Counts a frame that leaves by a port or by the bridge itself, and takes its tag off if the VLAN is untagged
     /// there (`br_handle_vlan`).
-    fn untag(&self, group: &Group, lane: Lane, packet: &mut Packet) {
+    fn untag(&self, group: &Group, (lane, tunnels): (Lane, bool), packet: &mut Packet) {
         let Lane::In(vid) = lane else { return };
         let Some(vlan) = group.usable(vid) else {
             return;
@@ -400,12 +406,16 @@ impl Bridge {
         if vlan.untagged {
             packet.set_vlan(None);
         }
+        if tunnels {
+            vlan.leave_by_tunnel(packet);
+        }
     }
 
     /// Sends a frame by a port (`__br_forward`).
     fn send(&self, cx: &mut Cx<'_>, to: &Arc<Port>, lane: Lane, mut packet: Packet, out: &mut Out) {
         if lane != Lane::Any {
-            self.untag(to.vlans.load(cx.guard), lane, &mut packet);
+            let tunnels = to.has(brport::VLAN_TUNNEL);
+            self.untag(to.vlans.load(cx.guard), (lane, tunnels), &mut packet);
         }
         send(cx, to, packet, out);
     }
@@ -432,7 +442,7 @@ impl Bridge {
             if !self.settings.promiscuous.load(Relaxed) && !lane.may_leave(group) {
                 return cx.drop(own, Place::Receive, DropReason::NOT_SPECIFIED, packet);
             }
-            self.untag(group, lane, &mut packet);
+            self.untag(group, (lane, false), &mut packet);
         }
         (packet.dev, packet.iif) = (own.key.0, own.ifindex());
         if dst == own.address() {

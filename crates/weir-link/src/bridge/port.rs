@@ -37,7 +37,7 @@ const DEFAULT_FLAGS: u32 = 1 << brport::LEARNING
     | 1 << brport::MCAST_FLOOD
     | 1 << brport::BCAST_FLOOD;
 /// The flags that are served, as attributes.
-const FLAGS: [u16; 13] = [
+const FLAGS: [u16; 14] = [
     brport::FAST_LEAVE,
     brport::MODE,
     brport::GUARD,
@@ -51,6 +51,7 @@ const FLAGS: [u16; 13] = [
     brport::PROXYARP,
     brport::PROXYARP_WIFI,
     brport::NEIGH_SUPPRESS,
+    brport::VLAN_TUNNEL,
 ];
 /// The largest number of a port (`BR_MAX_PORTS` - 1).
 const MAX_PORT: usize = 1023;
@@ -304,7 +305,8 @@ impl Bridge {
             Some((port, _)) => port.vlans.load(guard),
             None => self.own_vlans.load(guard),
         };
-        super::vlan::fill_spec(group, mask, out);
+        let tunnels = port.is_some_and(|(port, _)| port.has(brport::VLAN_TUNNEL));
+        super::vlan::fill_spec(group, tunnels, mask, out);
     }
 
     /// Removes a port (`br_del_if`).
@@ -403,6 +405,9 @@ impl Bridge {
                     _ => port.flags.fetch_or(bit, Relaxed),
                 };
             }
+        }
+        if table.u8(brport::VLAN_TUNNEL)? == Some(0) {
+            self.forget_tunnels(guard, port);
         }
         if let Some(cost) = table.u32(brport::COST)? {
             port.cost.store(cost, Relaxed);

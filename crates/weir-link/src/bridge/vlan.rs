@@ -9,12 +9,14 @@
 //! |---|---|
 //! | `vlan/request` | `IFLA_BRIDGE_VLAN_INFO`: single VLANs and ranges |
 //! | `vlan/options` | `RTM_NEWVLAN`: the state and router of a VLAN, and the options of its groups |
+//! | `vlan/tunnel` | tunnel ids |
 //! | `vlan/wire` | replies and notifications |
 //!
-//! Not implemented: tunnel ids, `mst_enable`, and what `vlan/options` lists.
+//! Not implemented: `mst_enable`.
 
 mod options;
 mod request;
+mod tunnel;
 mod wire;
 
 pub use wire::fill_spec;
@@ -27,6 +29,7 @@ use weir_netlink::ifla::bridge::{
     VLAN_INFO_BRENTRY, VLAN_INFO_MASTER, VLAN_INFO_PVID, VLAN_INFO_UNTAGGED,
 };
 use weir_netlink::{Error, errno, rtm};
+use weir_packet::tunnel::Tunnel;
 use weir_sync::rcu::Guard;
 
 use super::Bridge;
@@ -81,6 +84,8 @@ pub struct Vlan {
     pub state: u8,
     /// Its packets and bytes.
     pub counters: Arc<Counters>,
+    /// The metadata of frames that leave by a port (`br_tunnel_info`).
+    tunnel: Option<Arc<Tunnel>>,
     /// Frames use it (`br_vlan_should_use`): it is a port's, or the bridge itself is a member.
     usable: bool,
     /// In the group of the bridge, the number of ports that have it, and one for the bridge itself.
@@ -108,6 +113,8 @@ pub struct Group {
     pub pvid: u16,
     /// By VLAN id.
     list: Vec<Vlan>,
+    /// The VLANs of tunnel ids, by id.
+    tunnels: Vec<(u32, u16)>,
 }
 
 impl Group {
@@ -156,6 +163,7 @@ impl Group {
                     vid,
                     untagged: false,
                     state: state::FORWARDING,
+                    tunnel: None,
                     counters: Arc::default(),
                     usable,
                     users: u32::from(usable),
@@ -192,6 +200,7 @@ impl Group {
         if self.pvid == vid {
             self.pvid = 0;
         }
+        self.remove_tunnel(vid);
         if let Ok(at) = self.place(vid) {
             self.list.remove(at);
         }

@@ -53,6 +53,7 @@ pub fn metadata(outer: &Outer) -> Tunnel {
         checksum: false,
         dont_fragment: false,
         transmit: false,
+        bridge: false,
     }
 }
 

@@ -52,7 +52,11 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
             continue;
         }
         let inner = Inner::of(packet.data(), tagged);
-        if conf.external {
+        let id = match packet.tunnel() {
+            Some(tunnel) if tunnel.bridge && tunnel.transmit && conf.external => Some(tunnel.id),
+            _ => None,
+        };
+        if conf.external && id.is_none() {
             match by_metadata(conf, &packet) {
                 Ok(way) => one(vxlan, cx, device, &net, conf, &way, inner, packet),
                 Err(reason) => cx.drop(device, Place::Transmit, reason, packet),
@@ -61,8 +65,9 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
         }
         let to = Ethernet::new(packet.data()).map_or(ALL_ZEROS, |eth| eth.dst());
         let now = cx.time_of_use();
-        let entry = vxlan.fdb.find(to, 0, now, guard);
-        let entry = entry.or_else(|| vxlan.fdb.find(ALL_ZEROS, 0, now, guard));
+        let key = id.unwrap_or(0);
+        let entry = vxlan.fdb.find(to, key, now, guard);
+        let entry = entry.or_else(|| vxlan.fdb.find(ALL_ZEROS, key, now, guard));
         let remotes = entry.map_or(&[][..], |entry| entry.remotes(guard));
         let Some((first, others)) = remotes.split_first() else {
             if conf.l2miss && to[0] & 1 == 0 {
@@ -75,10 +80,10 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
         for remote in others {
             if let Some(mut copy) = packet.copy() {
                 cx.stack.trace.copied(&mut copy);
-                to_remote(vxlan, cx, device, &net, conf, remote, inner, copy);
+                to_remote(vxlan, cx, device, &net, (conf, id), remote, inner, copy);
             }
         }
-        to_remote(vxlan, cx, device, &net, conf, first, inner, packet);
+        to_remote(vxlan, cx, device, &net, (conf, id), first, inner, packet);
     }
 }
 
@@ -123,14 +128,14 @@ fn by_metadata(conf: &Config, packet: &Packet) -> Result<Way, DropReason> {
     })
 }
 
-/// Sends a frame to one remote of an entry.
+/// Sends a frame to one remote of an entry. `id` is the identifier that a bridge has given it.
 #[allow(clippy::too_many_arguments)] // the context of one frame
 fn to_remote(
     vxlan: &Arc<Vxlan>,
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
     net: &Namespace,
-    conf: &Config,
+    (conf, id): (&Config, Option<u32>),
     remote: &Remote,
     inner: Inner,
     packet: Packet,
@@ -149,7 +154,7 @@ fn to_remote(
             dst: remote.ip,
             ttl: given(ttl),
             tos: if conf.tos == 1 { inner.tos } else { conf.tos },
-            df: conf.df == DF_SET || conf.df == DF_INHERIT && keeps_whole(&inner),
+            df: id.is_none() && (conf.df == DF_SET || conf.df == DF_INHERIT && keeps_whole(&inner)),
             checksum: if remote.ip.is_ipv4() {
                 conf.udp_csum
             } else {
@@ -166,10 +171,10 @@ fn to_remote(
         vni: if remote.vni != 0 {
             remote.vni
         } else {
-            conf.vni
+            id.unwrap_or(conf.vni)
         },
         gbp: packet.mark,
-        external: false,
+        external: id.is_some(),
     };
     one(vxlan, cx, device, net, conf, &way, inner, packet);
 }

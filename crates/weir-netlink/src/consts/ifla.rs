@@ -809,6 +809,11 @@ pub mod bridge {
     pub const MODE: u16 = 1;
     pub const VLAN_INFO: u16 = 2;
     pub const VLAN_TUNNEL_INFO: u16 = 3;
+    // Nested in `VLAN_TUNNEL_INFO`.
+    pub const VLAN_TUNNEL_ID: u16 = 1;
+    pub const VLAN_TUNNEL_VID: u16 = 2;
+    pub const VLAN_TUNNEL_FLAGS: u16 = 3;
+    pub const VLAN_TUNNEL_MAX: u16 = 3;
     pub const MRP: u16 = 4;
     pub const CFM: u16 = 5;
     pub const MST: u16 = 6;
@@ -843,6 +848,11 @@ pub mod vlandb {
     pub const ENTRY_TUNNEL_INFO: u16 = 4;
     pub const ENTRY_STATS: u16 = 5;
     pub const ENTRY_MCAST_ROUTER: u16 = 6;
+
+    // Nested in `ENTRY_TUNNEL_INFO` (`BRIDGE_VLANDB_TINFO_*`).
+    pub const TINFO_ID: u16 = 1;
+    pub const TINFO_CMD: u16 = 2;
+    pub const TINFO_MAX: u16 = 2;
 
     // Nested in `ENTRY_STATS`.
     pub const STATS_RX_BYTES: u16 = 1;

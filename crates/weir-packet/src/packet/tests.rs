@@ -227,6 +227,7 @@ fn tunnel_metadata_is_shared_and_dropped_with_the_packet() {
         checksum: true,
         dont_fragment: false,
         transmit: true,
+        bridge: false,
     });
     let mut p = pool.packet(b"frame").unwrap();
     p.reset_mac();

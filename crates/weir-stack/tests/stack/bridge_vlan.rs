@@ -377,6 +377,14 @@ fn entries_add_and_delete_vlans_and_set_states() {
     let nothing = |_: &mut Writer| {};
     let done = entry(&mut world, new, "d1", (17, 17), only, router);
     assert_eq!(done, 0);
+    // The port has no tunnels (`vlan_tunnel`).
+    let tunnel = |out: &mut Writer| {
+        let nest = out.nest(vlandb::ENTRY_TUNNEL_INFO);
+        out.put_u32(vlandb::TINFO_ID, 5);
+        out.end(nest);
+    };
+    let done = entry(&mut world, new, "d1", (17, 17), only, tunnel);
+    assert_eq!(done, errno::EINVAL);
     let router = |out: &mut Writer| out.put_u8(vlandb::ENTRY_MCAST_ROUTER, 4);
     let done = entry(&mut world, new, "d1", (17, 17), only, router);
     assert_eq!(done, errno::EINVAL);

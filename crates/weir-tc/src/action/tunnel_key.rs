@@ -425,6 +425,7 @@ fn tunnel(action: i32, tb: &Table<'_>) -> Result<Option<Arc<Tunnel>>, Error> {
         checksum: tb.u8(attr::NO_CSUM)?.unwrap_or(0) == 0,
         dont_fragment: false,
         transmit: true,
+        bridge: false,
     })))
 }
 

@@ -8,7 +8,7 @@
 //! while it runs.
 //!
 //! Global options are those of the groups of a VLAN, as is `mcast_router`. They are kept and shown, and take effect
-//! with `mcast_vlan_snooping`. Not implemented: tunnel ids of a VLAN, instances of multiple spanning trees.
+//! with `mcast_vlan_snooping`. Not implemented: instances of multiple spanning trees.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -148,6 +148,14 @@ impl Change<'_> {
                     }
                 }
             }
+            if let Some(tunnel) = table.get(vlandb::ENTRY_TUNNEL_INFO) {
+                done = group
+                    .modify_tunnel(port, (vid, vid - first), &tunnel)
+                    .map(|changed| is_new |= changed);
+                if done.is_err() {
+                    break;
+                }
+            }
             if let Some(to) = router {
                 done = bridge.set_vlan_router(at.0, at.1, (vid, number), to);
                 if done.is_err() {
@@ -188,6 +196,7 @@ impl Bridge {
         (group.pvid == one.vid) == (group.pvid == next.vid)
             && one.untagged == next.untagged
             && one.state == next.state
+            && one.tunnels_join(next)
             && self.vlan_router(one.vid, number) == self.vlan_router(next.vid, number)
     }
 
@@ -262,9 +271,6 @@ impl Bridge {
                     "bridge: End vlan id is less than or equal to start vlan id",
                 ));
             }
-        }
-        if table.has(vlandb::ENTRY_TUNNEL_INFO) {
-            return Err(refuse("Tunnel ids of VLANs are not served"));
         }
         let port = self.ports.load(ctl.guard).of(device).cloned();
         let port = port.as_deref();

@@ -83,6 +83,7 @@ impl Bridge {
         let mut group = port.map(|port| port.vlans.load(at.1).clone());
         let mut changed = false;
         let mut begin = None;
+        let mut tunnels = None;
         let done = spec.attrs().try_for_each(|attr| match attr.ty {
             bridge::VLAN_INFO => {
                 let info = BridgeVlanInfo::from_bytes(attr.payload).filter(|_| attr.len() == 4);
@@ -91,7 +92,11 @@ impl Bridge {
                 changed |= change.process(port, info, &mut begin, delete)?;
                 Ok(())
             }
-            bridge::VLAN_TUNNEL_INFO => Err(Error::new(errno::EINVAL)),
+            bridge::VLAN_TUNNEL_INFO => {
+                let port = port.zip(group.as_mut());
+                changed |= change.process_tunnel(port, &attr, &mut tunnels, delete)?;
+                Ok(())
+            }
             bridge::MRP | bridge::CFM => Err(Error::new(errno::EOPNOTSUPP)),
             bridge::MST => Err(refuse("Multiple spanning trees are not served")),
             _ => Ok(()),

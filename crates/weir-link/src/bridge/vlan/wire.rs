@@ -41,8 +41,8 @@ fn runs(group: &Group, joins: impl Fn(&Vlan, &Vlan) -> bool) -> Vec<(&Vlan, &Vla
     runs
 }
 
-/// Writes `IFLA_AF_SPEC` as `mask` (`RTEXT_FILTER_*`) asks for it.
-pub fn fill_spec(group: &Group, mask: u32, out: &mut Writer) {
+/// Writes `IFLA_AF_SPEC` as `mask` (`RTEXT_FILTER_*`) asks for it, with tunnel ids if `tunnels`.
+pub fn fill_spec(group: &Group, tunnels: bool, mask: u32, out: &mut Writer) {
     use rtm::ext_filter::{BRVLAN, BRVLAN_COMPRESSED};
     if mask & (BRVLAN | BRVLAN_COMPRESSED) == 0 {
         return;
@@ -68,6 +68,9 @@ pub fn fill_spec(group: &Group, mask: u32, out: &mut Writer) {
             put(vlan.vid, flags_of(group, vlan));
         }
     }
+    if tunnels {
+        super::tunnel::fill(group, out);
+    }
     out.end_or_cancel(nest);
 }
 
@@ -88,6 +91,11 @@ fn fill_entry(
     }
     if let Some((vlan, router)) = vlan {
         out.put_u8(vlandb::ENTRY_STATE, vlan.state);
+        if let Some(id) = vlan.tunnel_id() {
+            let nest = out.nest(vlandb::ENTRY_TUNNEL_INFO);
+            out.put_u32(vlandb::TINFO_ID, id);
+            out.end(nest);
+        }
         out.put_u8(vlandb::ENTRY_MCAST_ROUTER, router);
         if stats {
             let nest = out.nest(vlandb::ENTRY_STATS);

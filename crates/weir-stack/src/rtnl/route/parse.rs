@@ -410,6 +410,7 @@ fn encap(ty: Option<Attr<'_>>, attr: Option<Attr<'_>>) -> Result<Option<Arc<Enca
             checksum: has(tunnel_flag::CSUM),
             dont_fragment: has(tunnel_flag::DONT_FRAGMENT),
             transmit: true,
+            bridge: false,
         }),
         id,
         flags,

@@ -298,6 +298,7 @@ fn packet(stack: &Stack, flow: &Flow) -> Packet {
             checksum: true,
             dont_fragment: false,
             transmit: false,
+            bridge: false,
         })
     });
     assert!(packet.set_tunnel(tunnel));
