@@ -131,6 +131,21 @@ impl Batch {
         self.len += taken;
     }
 
+    /// Returns the slots behind the packets.
+    #[inline]
+    pub(crate) fn free_slots(&mut self) -> &mut [MaybeUninit<Packet>] {
+        self.items.get_mut(self.len..).unwrap_or_default()
+    }
+
+    /// Takes in packets that were written to the first `count` free slots.
+    ///
+    /// # Safety
+    /// The slots are initialised, and nobody else owns their packets.
+    #[inline]
+    pub(crate) unsafe fn lengthen(&mut self, count: usize) {
+        self.len += count;
+    }
+
     /// Passes all records to `f`, and forgets the packets if it returns true.
     #[inline]
     pub(crate) fn forget_if(&mut self, f: impl FnOnce(&[NonNull<Record>]) -> bool) {

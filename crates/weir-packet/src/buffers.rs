@@ -100,27 +100,26 @@ impl Buffers {
         batch: &mut Batch,
         frames: impl IntoIterator<Item = &'f [u8]>,
     ) -> usize {
-        let most = self.len.min(batch.room());
+        let records = self.records().iter().rev();
         let mut made = 0;
-        for frame in frames.into_iter().take(most) {
+        for ((record, slot), frame) in records.zip(batch.free_slots()).zip(frames) {
             if frame.len() > FRAME_DATA {
                 break;
             }
-            let at = self.len - 1;
-            // SAFETY: the set owns the record in slot `at`, which is below its length, and gives it up to the
-            // packet. The frame has room for `FRAME_DATA` bytes after its headroom, and `shift` leaves room for these.
-            let packet = unsafe {
-                let record = self.items[at].assume_init();
-                self.len = at;
-                let start = HEADROOM + shift(record, frame.len());
-                record::init_with(record, start as u16, frame.len() as u32);
-                copy(frame, short_frame_of(record).add(start));
-                Packet::from_record(record)
-            };
-            // There is room: no more frames are taken than fit.
-            let _ = batch.push(packet);
+            let start = HEADROOM + shift(*record, frame.len());
+            // SAFETY: the set owns the record, and gives it up to the packet below. The frame has room for `FRAME_DATA`
+            // bytes after its headroom, and `shift` leaves room for these.
+            unsafe {
+                record::init_with(*record, start as u16, frame.len() as u32);
+                copy(frame, short_frame_of(*record).add(start));
+                slot.write(Packet::from_record(*record));
+            }
             made += 1;
         }
+        self.len -= made;
+        // SAFETY: so many of the free slots have been written, first to last, with packets of the records that the set
+        // has just forgotten.
+        unsafe { batch.lengthen(made) };
         made
     }
 }

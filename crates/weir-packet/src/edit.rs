@@ -270,11 +270,11 @@ pub fn ipv6_set_ce(header: &mut [u8]) -> bool {
 pub fn ipv4_decrement_ttl(header: &mut [u8]) -> Option<u8> {
     let mut h = Ipv4Mut::new(header)?;
     let v: Ipv4<'_> = h.view();
-    let (ttl, proto, check) = (v.ttl(), v.protocol(), v.check());
+    let (ttl, check) = (v.ttl(), v.check());
     let new = ttl.checked_sub(1)?;
-    let word = |ttl: u8| u16::from(ttl) << 8 | u16::from(proto);
+    // The TTL is the high byte of its word.
     h.set_ttl(new)
-        .set_check(checksum::update_u16(check, word(ttl), word(new)));
+        .set_check(checksum::update_u16(check, 0x100, 0));
     Some(new)
 }
 

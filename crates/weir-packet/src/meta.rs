@@ -68,6 +68,7 @@ impl Flags {
     }
 
     /// Returns the raw bits.
+    #[inline]
     pub const fn bits(self) -> u8 {
         self.0
     }

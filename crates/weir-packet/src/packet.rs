@@ -413,10 +413,11 @@ impl Packet {
     #[inline]
     pub fn mac_len(&self) -> usize {
         let l = self.layout();
-        if l.mac == UNSET || l.network == UNSET {
-            return 0;
+        match l.network {
+            UNSET => 0,
+            // An unset MAC header counts as one behind all others.
+            network => usize::from(network.saturating_sub(l.mac)),
         }
-        l.network.saturating_sub(l.mac) as usize
     }
 
     /// Returns the offset of the network header from the data. Returns `None` if it is unset or in
@@ -435,6 +436,7 @@ impl Packet {
 
     /// Moves the start of the data to the network header. Returns false if it is unset or outside
     /// the frame.
+    #[inline]
     #[must_use]
     pub fn data_to_network(&mut self) -> bool {
         self.data_to(self.layout().network)

@@ -65,6 +65,9 @@ impl Layout {
     pub(crate) fn reserved(&self) -> u16 {
         const { assert!(TUNNEL >> 4 == TUNNEL_LEN as u8 && SEGMENTS >> 1 == SEGMENTS_END as u8) };
         const { assert!(CONN << 1 == CONN_END as u8) };
+        if self.marks & (TUNNEL | SEGMENTS | CONN) == 0 {
+            return 0;
+        }
         u16::from(
             self.marks >> 4 & TUNNEL >> 4
                 | (self.marks >> 1 & SEGMENTS >> 1)
@@ -194,19 +197,16 @@ pub(crate) fn class_of(record: NonNull<Record>) -> Class {
 }
 
 /// Returns the frame of a record.
-#[inline]
+#[inline(always)]
 pub(crate) fn frame_of(record: NonNull<Record>) -> NonNull<u8> {
-    match class_of(record) {
-        Class::Frame => short_frame_of(record),
-        Class::Jumbo => jumbo_of(record),
-    }
-}
-
-/// Returns the frame of a record of the jumbo class. They are rare, so other packets do not compute its place.
-#[cold]
-#[inline(never)]
-fn jumbo_of(record: NonNull<Record>) -> NonNull<u8> {
-    let at = record.addr().get() & (PAGE - 1);
+    const { assert!(JUMBO.is_multiple_of(RECORD)) };
+    // Records lie at multiples of their size. Without a call for the rare class, the compiler computes the place once
+    // for all accesses to a packet.
+    let times = match class_of(record) {
+        Class::Frame => FRAME / RECORD,
+        Class::Jumbo => JUMBO / RECORD,
+    };
+    let offset = (record.addr().get() & (PAGE - 1)) * times;
     // SAFETY: record `i` belongs to frame `i` of the same page, which lies inside the page.
-    unsafe { page_of(record).add(at / RECORD * JUMBO) }
+    unsafe { page_of(record).add(offset) }
 }
