@@ -23,7 +23,8 @@ use weir_packet::{Batch, DropReason, Packet, PacketType, checksum};
 
 use super::output::Groups;
 use super::route::{self, Input, To, Verdict};
-use super::{forward, icmp, local, on_either, straight};
+use super::straight::{self, Pair};
+use super::{forward, icmp, local, on_either};
 use crate::clock::MILLISECOND;
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -55,11 +56,30 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     }
     let mut received = Received::default();
     let mut refused = [None; BATCH];
-    let mut sound = true;
-    for (packet, refused) in batch.iter_mut().zip(&mut refused) {
-        if let Err(reason) = check(packet, &mut received) {
-            *refused = Some(reason);
-            sound = false;
+    // The addresses of each packet. Consecutive packets to one destination share a look-ahead.
+    let mut pairs = [Pair::default(); BATCH];
+    let (mut destinations, mut which) = ([0; BATCH], [0_u8; BATCH]);
+    let (mut different, mut before) = (0, None);
+    let (mut sound, mut simple) = (true, true);
+    let slots = refused.iter_mut().zip(&mut pairs).zip(&mut which);
+    for (packet, ((refused, pair), which)) in batch.iter_mut().zip(slots) {
+        match check(packet, &mut received) {
+            Ok(seen) => {
+                *pair = seen.pair;
+                simple &= seen.simple;
+                if before != Some(pair.dst)
+                    && let Some(slot) = destinations.get_mut(different)
+                {
+                    *slot = pair.dst;
+                    different += 1;
+                    before = Some(pair.dst);
+                }
+                *which = (different - 1) as u8;
+            }
+            Err(reason) => {
+                *refused = Some(reason);
+                sound = false;
+            }
         }
     }
     if let Some(vrf) = vrf {
@@ -73,38 +93,21 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     }
     let mib = cx.mib(ns);
     received.flush(|counter, by| mib.ip.add(counter, by));
-    // What the look-ahead found, and which of it is for each packet.
-    let (mut hints, mut which) = ([None; BATCH], [0_u8; BATCH]);
-    let mut ahead = false;
-    if count >= WORTH_A_PREFETCH {
-        // Consecutive packets to one destination share a lookup.
-        let (mut destinations, mut different, mut before) = ([0; BATCH], 0, None);
-        for (packet, which) in batch.iter().zip(&mut which) {
-            let header = Ipv4::new(packet.data());
-            let dst = header.map_or(0, |header| u32::from_be_bytes(header.dst()));
-            if before != Some(dst)
-                && let Some(slot) = destinations.get_mut(different)
-            {
-                *slot = dst;
-                different += 1;
-                before = Some(dst);
-            }
-            *which = (different - 1) as u8;
-        }
-        if different >= WORTH_A_PREFETCH {
-            let destinations = destinations.get(..different).unwrap_or_default();
-            ns.fib().v4.look_ahead(destinations, guard, &mut hints);
-            ahead = true;
-        }
+    // What the look-ahead found. `which` says which of it is for each packet.
+    let mut hints = [None; BATCH];
+    let ahead = different >= WORTH_A_PREFETCH;
+    if ahead {
+        let destinations = destinations.get(..different).unwrap_or_default();
+        ns.fib().v4.look_ahead(destinations, guard, &mut hints);
     }
     // A device that cannot carry 68 bytes has no IPv4, so its packets are not routed.
     let routes = device.has_ipv4();
-    if sound && routes && !cx.stack.trace.follows() {
+    if sound && simple && routes && !cx.stack.trace.follows() {
         let hint = |n: usize, dst| match ahead {
             true => *hints.get(usize::from(*which.get(n)?))?,
             false => ns.fib().v4.look_ahead_one(dst, guard),
         };
-        if let Some(plan) = straight::plan(&input, &ns.fib().v4.exceptions, &batch, guard, hint) {
+        if let Some(plan) = straight::plan(&input, ns, (&batch, &pairs), guard, hint) {
             return straight::forward(cx, ns, batch, &plan);
         }
     }
@@ -209,10 +212,17 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     }
 }
 
+/// What the checks have seen of a header.
+struct Seen {
+    pair: Pair,
+    /// The packet is addressed to this host on the link, has no options, and may be forwarded by its TTL.
+    simple: bool,
+}
+
 /// Checks the header and trims the packet to its total length (`ip_rcv_core`). Afterwards the data
 /// begins with the header.
 #[inline]
-fn check(packet: &mut Packet, received: &mut Received) -> Result<(), DropReason> {
+fn check(packet: &mut Packet, received: &mut Received) -> Result<Seen, DropReason> {
     if packet.pkt_type() == PacketType::OtherHost {
         return Err(DropReason::OTHERHOST);
     }
@@ -230,26 +240,34 @@ fn check(packet: &mut Packet, received: &mut Received) -> Result<(), DropReason>
 }
 
 #[inline]
-fn check_header(packet: &mut Packet, received: &mut Received) -> Result<(), DropReason> {
-    let (header_len, total) = {
-        let data = packet.data();
-        let header = Ipv4::new(data).ok_or(DropReason::IP_INHDR)?;
-        let len = header.header_len();
-        if header.version() != 4 || len < Ipv4::LEN {
-            return Err(DropReason::IP_INHDR);
-        }
-        received.ecn[usize::from(header.tos() & 3)] += 1;
-        let sound = match data.first_chunk::<{ Ipv4::LEN }>() {
-            // Its length is known to the compiler.
-            Some(plain) if len == Ipv4::LEN => checksum::verify(plain),
-            _ => checksum::verify(data.get(..len).ok_or(DropReason::IP_INHDR)?),
-        };
-        if !sound {
-            received.checksum_errors += 1;
-            return Err(DropReason::IP_CSUM);
-        }
-        (len, usize::from(header.total_len()))
+fn check_header(packet: &mut Packet, received: &mut Received) -> Result<Seen, DropReason> {
+    let data = packet.data();
+    let plain = data.first_chunk::<{ Ipv4::LEN }>();
+    let plain = plain.ok_or(DropReason::IP_INHDR)?;
+    let header = Ipv4::new(plain).ok_or(DropReason::IP_INHDR)?;
+    let header_len = header.header_len();
+    if header.version() != 4 || header_len < Ipv4::LEN {
+        return Err(DropReason::IP_INHDR);
+    }
+    received.ecn[usize::from(header.tos() & 3)] += 1;
+    let sound = match header_len {
+        Ipv4::LEN => checksum::verify_plain(plain),
+        _ => checksum::verify(data.get(..header_len).ok_or(DropReason::IP_INHDR)?),
     };
+    if !sound {
+        received.checksum_errors += 1;
+        return Err(DropReason::IP_CSUM);
+    }
+    let seen = Seen {
+        pair: Pair {
+            src: u32::from_be_bytes(header.src()),
+            dst: u32::from_be_bytes(header.dst()),
+        },
+        simple: packet.pkt_type() == PacketType::Host
+            && header_len == Ipv4::LEN
+            && header.ttl() > 1,
+    };
+    let total = usize::from(header.total_len());
     if packet.len() < total {
         return Err(DropReason::PKT_TOO_SMALL);
     }
@@ -259,7 +277,7 @@ fn check_header(packet: &mut Packet, received: &mut Received) -> Result<(), Drop
     packet.trim(total);
     packet.set_network(0);
     packet.set_transport(header_len);
-    Ok(())
+    Ok(seen)
 }
 
 /// Returns the milliseconds since midnight UT (`inet_current_timestamp`).

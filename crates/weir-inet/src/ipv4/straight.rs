@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The straight way through a router, for a whole batch: unicast packets without options that fit
-//! the MTU, whose routes have a single gateway with a known link-layer address. Most packets of a
+//! the MTU, whose next hop is the only one of their route and has a known link-layer address. Most packets of a
 //! router are of this kind.
 //!
 //! [`plan`] changes nothing. If any packet of the batch needs more, all of them take the full path
 //! of [`super::input`], so that packets of a flow stay in order. Both ways treat a packet of this
 //! kind alike.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_packet::batch::BATCH;
-use weir_packet::header::Ipv4;
-use weir_packet::{Batch, Flags, PacketType, edit};
+use weir_packet::{Batch, Flags, edit};
 use weir_sync::rcu::Guard;
 
 use super::output;
 use super::route::Input;
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
-use crate::fib::exception::Exceptions;
+use crate::fib::host::WithRoutes;
 use crate::fib::lookup::Hint;
+use crate::fib::route::NextHop;
 use crate::mib::{Count, Ip};
 use crate::namespace::Namespace;
-use crate::neigh::{self, Neighbour};
+use crate::neigh::{self, Neighbour, WithNeighbours};
 use crate::settings::{Ipv4 as Conf, WithSettings};
 use crate::stages::Stage;
 
@@ -38,6 +39,22 @@ pub(super) struct Plan<'g> {
     whose: [u8; BATCH],
 }
 
+/// The addresses of a packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) src: u32,
+    pub(super) dst: u32,
+}
+
+/// The way of a packet.
+#[derive(Clone, Copy)]
+struct Way<'g> {
+    to: (&'g Neighbour, Mac),
+    /// The place of its device.
+    place: u8,
+    mtu: u32,
+}
+
 /// Returns whether an address is unicast and neither loopback nor in network 0. Its other special
 /// meanings are those of the local table.
 #[inline]
@@ -46,72 +63,87 @@ fn is_plain(address: u32) -> bool {
     octet.wrapping_sub(1) < 223 && octet != 127
 }
 
-/// Plans the way of the packets, which have passed the header checks, or returns `None` if one of
-/// them needs the full path. `exceptions` are those of the namespace. `hint` returns the result of a look-ahead for the
-/// packet with a number and a destination.
+/// Returns the entry of the only hop of a route to `dst`: the gateway's if packets have used it, or that of the
+/// destination itself.
+#[inline]
+fn next_hop<'g>(
+    hop: &'g NextHop<Arc<Device>>,
+    device: &'g Device,
+    dst: u32,
+    guard: &'g Guard,
+) -> Option<&'g Neighbour> {
+    if hop.gateway.is_some() {
+        return hop.neighbour(guard);
+    }
+    let neighbours = device.namespace(guard).neighbours();
+    let entry = neighbours.get(device.key, Ipv4Addr::from(dst).into(), guard)?;
+    Some(entry)
+}
+
+/// Plans the way of packets with these addresses, which have passed the header checks and are simple, or returns `None`
+/// if one of them needs the full path. `hint` returns the result of a look-ahead for the packet with a number and a
+/// destination.
 #[inline]
 pub(super) fn plan<'g>(
     input: &Input<'g>,
-    exceptions: &Exceptions<u32, Arc<Device>>,
-    batch: &Batch,
+    ns: &Namespace,
+    (batch, pairs): (&Batch, &[Pair; BATCH]),
     guard: &'g Guard,
     mut hint: impl FnMut(usize, u32) -> Hint<'g, Arc<Device>>,
 ) -> Option<Plan<'g>> {
     let local = input.straight()?;
+    let exceptions = &ns.fib().v4.exceptions;
     let mut plan = Plan {
         to: [None; BATCH],
         devices: [None; DEVICES],
         whose: [0; BATCH],
     };
-    let mut last = (0, 0, 0);
-    let slots = plan.to.iter_mut().zip(&mut plan.whose).enumerate();
-    let mut before = None;
-    for (packet, (n, (to, whose))) in batch.iter().zip(slots) {
-        let header = Ipv4::new(packet.data())?;
-        if packet.pkt_type() != PacketType::Host
-            || header.header_len() != Ipv4::LEN
-            || header.ttl() <= 1
-        {
+    let own = |address| local.is_some_and(|local| local.covers(address, guard));
+    let slots = plan.to.iter_mut().zip(&mut plan.whose).zip(pairs);
+    let slots = slots.enumerate();
+    // The decision for the packet before, whose addresses many packets share.
+    let mut last: Option<(Pair, Way<'g>)> = None;
+    for (packet, (n, ((to, whose), pair))) in batch.iter().zip(slots) {
+        let way = match last {
+            Some((before, way)) if before == *pair => way,
+            _ => {
+                // Packets of one source often follow each other.
+                let known = last.is_some_and(|(before, _)| before.src == pair.src);
+                let Pair { src, dst } = *pair;
+                if !known && (!is_plain(src) || own(src)) || !is_plain(dst) || own(dst) {
+                    return None;
+                }
+                let (_, leaf) = hint(n, dst)?;
+                let (info, hop) = leaf.only_hop()?;
+                if exceptions.of(dst, info, hop, guard).is_some() {
+                    return None;
+                }
+                let device = hop.device.as_ref()?;
+                let entry = next_hop(hop, device, dst, guard)?;
+                let mut places = plan.devices.iter();
+                let place =
+                    places.position(|slot| slot.is_none_or(|slot| Arc::ptr_eq(slot, device)))?;
+                *plan.devices.get_mut(place)? = Some(device);
+                if device.ifindex() == input.ifindex() {
+                    return None;
+                }
+                let mtu = match info.mtu() {
+                    0 => device.mtu().min(0xffff),
+                    mtu => mtu,
+                };
+                let way = Way {
+                    to: (entry, entry.ready()?),
+                    place: place as u8,
+                    mtu,
+                };
+                last = Some((*pair, way));
+                way
+            }
+        };
+        if packet.network_len() > way.mtu as usize {
             return None;
         }
-        let (src, dst) = (
-            u32::from_be_bytes(header.src()),
-            u32::from_be_bytes(header.dst()),
-        );
-        if (src, dst) != (last.0, last.1) || before.is_none() {
-            let own = |address| local.is_some_and(|local| local.covers(address, guard));
-            // Packets of one source often follow each other.
-            let known = before.is_some() && src == last.0;
-            if !known && (!is_plain(src) || own(src)) || !is_plain(dst) || own(dst) {
-                return None;
-            }
-            let (_, leaf) = hint(n, dst)?;
-            let (info, hop) = leaf.only_hop()?;
-            if exceptions.of(dst, info, hop, guard).is_some() {
-                return None;
-            }
-            let device = hop.device.as_ref()?;
-            let entry = hop.neighbour(guard)?;
-            let place = plan
-                .devices
-                .iter()
-                .position(|slot| slot.is_none_or(|slot| Arc::ptr_eq(slot, device)))?;
-            *plan.devices.get_mut(place)? = Some(device);
-            if device.ifindex() == input.ifindex() {
-                return None;
-            }
-            let mtu = match info.mtu() {
-                0 => device.mtu().min(0xffff),
-                mtu => mtu,
-            };
-            last = (src, dst, mtu);
-            before = Some(((entry, entry.ready()?), place as u8));
-        }
-        if packet.network_len() > last.2 as usize {
-            return None;
-        }
-        let (entry, place) = before?;
-        (*to, *whose) = (Some(entry), place);
+        (*to, *whose) = (Some(way.to), way.place);
     }
     Some(plan)
 }
@@ -123,11 +155,12 @@ pub(super) fn forward(cx: &mut Cx<'_>, ns: &Namespace, mut batch: Batch, plan: &
     let prioritise = ns.conf().ipv4.on(Conf::ForwardUpdatePriority);
     let mut octets = 0;
     for packet in batch.iter_mut() {
-        octets += packet.len() as u64;
-        edit::ipv4_decrement_ttl(packet.data_mut());
+        let data = packet.data_mut();
+        octets += data.len() as u64;
+        let tos = data.get(1).copied().unwrap_or_default();
+        edit::ipv4_decrement_ttl(data);
         packet.flags.insert(Flags::FORWARDED);
         if prioritise {
-            let tos = packet.data().get(1).copied().unwrap_or_default();
             packet.priority = output::priority(tos);
         }
     }

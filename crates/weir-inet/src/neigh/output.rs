@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_packet::batch::BATCH;
 use weir_packet::header::ethernet::{ETH_P_MPLS_UC, ethernet, multicast_v4, multicast_v6};
-use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
 use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::bits::set_bits;
 
@@ -331,26 +331,35 @@ pub fn with_header(
 /// Returns the EtherType of a packet that begins with its network header.
 #[inline]
 fn protocol_of(packet: &Packet) -> u16 {
-    match packet.data().first().map(|first| first >> 4) {
+    ethertype(packet.protocol, packet.data())
+}
+
+/// Returns the EtherType of a packet of a protocol by its data from the network header on.
+#[inline(always)]
+fn ethertype(protocol: u16, data: &[u8]) -> u16 {
+    match data.first().map(|first| first >> 4) {
         // The first bits of a label may be any.
-        _ if packet.protocol == ETH_P_MPLS_UC => ETH_P_MPLS_UC,
+        _ if protocol == ETH_P_MPLS_UC => ETH_P_MPLS_UC,
         Some(4) => ETH_P_IP,
         Some(6) => ETH_P_IPV6,
-        _ => packet.protocol,
+        _ => protocol,
     }
 }
 
 /// Prepends the Ethernet header. Returns `false`, and unsets the MAC header, if there is no room.
-#[inline]
+#[inline(always)]
 fn prepend(packet: &mut Packet, to: Mac, from: Mac) -> bool {
-    let protocol = protocol_of(packet);
-    let Some(room) = packet.push(14) else {
+    let before = packet.protocol;
+    let pushed = packet.push(Ethernet::LEN).is_some();
+    let data = pushed.then(|| packet.data_mut());
+    let Some((header, rest)) = data.and_then(<[u8]>::split_first_chunk_mut) else {
         packet.unset_mac();
         return false;
     };
-    room.copy_from_slice(&ethernet(to, from, protocol));
+    let protocol = ethertype(before, rest);
+    *header = ethernet(to, from, protocol);
     packet.protocol = protocol;
     packet.reset_mac();
-    packet.set_network(14);
+    packet.set_network(Ethernet::LEN);
     true
 }

@@ -460,7 +460,11 @@ fn plain_batches_are_forwarded_as_mixed_ones() {
     let plain: Vec<_> = (0..40u8)
         .map(|n| {
             let packet = Packet {
-                dst: [172, 16, n.wrapping_mul(37), n],
+                // Some destinations are themselves the next hop.
+                dst: match n % 5 {
+                    4 => [10, 0, 2, 2],
+                    _ => [172, 16, n.wrapping_mul(37), n],
+                },
                 ttl: 2 + n,
                 tos: n << 2,
                 id: n.into(),
