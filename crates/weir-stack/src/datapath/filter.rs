@@ -14,24 +14,25 @@ use crate::drops::Place;
 use crate::stages::Stage;
 use crate::trace::Step;
 
-/// Runs the ingress filters. Returns the packets that continue to layer 3.
-pub fn ingress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batch {
-    if !device.tc.has_ingress() {
-        return batch;
+/// Runs the ingress filters. Leaves the packets that continue to layer 3 in the batch.
+#[inline]
+pub fn ingress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
+    if device.tc.has_ingress() {
+        run(cx, device, batch, true);
     }
-    run(cx, device, batch, true).0
 }
 
-/// Runs the egress filters. Returns the packets that continue to the qdisc, and a bitmap of those
+/// Runs the egress filters. Leaves the packets that continue to the qdisc in the batch, and returns a bitmap of those
 /// whose transmit queue has already been selected.
-pub fn egress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> (Batch, u64) {
-    if !device.tc.has_egress() {
-        return (batch, 0);
+#[inline]
+pub fn egress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) -> u64 {
+    match device.tc.has_egress() {
+        true => run(cx, device, batch, false),
+        false => 0,
     }
-    run(cx, device, batch, false)
 }
 
-fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -> (Batch, u64) {
+fn run(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch, ingress: bool) -> u64 {
     let count = batch.len();
     let mut work = cx.state.filters.take().unwrap_or_default();
     let mut sent = cx.state.spare.pop().unwrap_or_default();
@@ -64,9 +65,9 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
         let (lookup, ended) = (&mut work.lookup, &mut work.ended);
         lookup.time(cx.state.stages.is_timed());
         if ingress {
-            device.tc.ingress_batch(&mut tc, lookup, &mut batch, ended);
+            device.tc.ingress_batch(&mut tc, lookup, batch, ended);
         } else {
-            chosen = device.tc.egress_batch(&mut tc, lookup, &mut batch, ended);
+            chosen = device.tc.egress_batch(&mut tc, lookup, batch, ended);
         }
         whole = tc.whole.take();
     }
@@ -101,7 +102,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
     if let Some(Whole::Redirected(target)) = whole {
         hand_over(cx, target, batch.take());
     }
-    (batch, chosen)
+    chosen
 }
 
 /// Passes redirected and mirrored packets on, in order and in as few batches as possible. Keeps

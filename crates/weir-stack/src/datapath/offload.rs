@@ -24,36 +24,37 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::features::bit;
 
-/// Merges received frames.
+/// Merges received frames, of which `segments` may be TCP segments ([`is_tcp`]).
 #[inline]
-pub(super) fn merge(cx: &Cx<'_>, device: &Device, batch: Batch) -> Batch {
-    if device.features.active() & bit::GRO == 0 || batch.len() < 2 {
-        return batch;
+pub(super) fn merge(cx: &Cx<'_>, device: &Device, batch: &mut Batch, segments: usize) {
+    let active = device.features.active();
+    if active & bit::GRO == 0 || batch.len() < 2 {
+        return;
     }
-    merge_now(cx, device, batch)
+    // A list of datagrams (`rx-gro-list`) is one packet here too.
+    let udp = active & (bit::GRO_UDP_FWD | bit::GRO_FRAGLIST) != 0;
+    // Batches without segments are the common case where nothing is to be gained.
+    if udp || segments >= 2 {
+        merge_now(cx, device, batch, udp);
+    }
 }
 
-fn merge_now(cx: &Cx<'_>, device: &Device, batch: Batch) -> Batch {
+fn merge_now(cx: &Cx<'_>, device: &Device, batch: &mut Batch, udp: bool) {
     if cx.stack.config.virtual_time && !device.features.gro_asked() || !device.link.polls() {
-        return batch;
+        return;
     }
     let handler = device.rx_handler(cx.guard);
     if handler.is_some_and(|handler| handler.long_packets() == LongPackets::NONE) {
-        return batch;
+        return;
     }
     let limits = gro::Limits {
         max_size: device.offload().gro_max_size as usize,
-        // A list of datagrams (`rx-gro-list`) is one packet here too.
-        udp: device.features.active() & (bit::GRO_UDP_FWD | bit::GRO_FRAGLIST) != 0,
+        udp,
     };
-    // Batches without segments are the common case where nothing is to be gained.
-    if !limits.udp && batch.iter().filter(|packet| is_tcp(packet)).count() < 2 {
-        return batch;
-    }
     let mut merged = Batch::new();
-    let batch = {
+    *batch = {
         let mut cache = cx.state.cache.borrow_mut();
-        gro::merge(batch, limits, &mut cache, |packet| {
+        gro::merge(batch.take(), limits, &mut cache, |packet| {
             // There is room: no more packets are merged than there were.
             let _ = merged.push(packet);
         })
@@ -61,20 +62,19 @@ fn merge_now(cx: &Cx<'_>, device: &Device, batch: Batch) -> Batch {
     if !merged.is_empty() {
         cx.consume_batch(merged);
     }
-    batch
 }
 
-/// Returns whether a received frame may be a TCP segment, by its first protocol number alone.
-#[inline]
-fn is_tcp(packet: &Packet) -> bool {
+/// Returns whether a received frame of a protocol may be a TCP segment, by its first protocol number alone.
+#[inline(always)]
+pub(super) fn is_tcp(protocol: u16, frame: &[u8]) -> bool {
     const TCP: u8 = 6;
-    let at = match packet.protocol {
+    let at = match protocol {
         ETH_P_IP => Ethernet::LEN + 9,
         ETH_P_IPV6 => Ethernet::LEN + 6,
         // Another tag may follow.
         protocol => return is_vlan(protocol),
     };
-    packet.data().get(at) == Some(&TCP)
+    frame.get(at) == Some(&TCP)
 }
 
 /// Returns a test for packets that must be split before the device (`netif_skb_features`,

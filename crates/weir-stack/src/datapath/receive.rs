@@ -17,6 +17,8 @@ use crate::stages::Stage;
 use crate::steer::{self, Point};
 use crate::trace::Step;
 
+use super::offload::is_tcp;
+
 /// Receives frames from outside the stack, which begin with an Ethernet header whatever the device is.
 pub fn receive_frames(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     if device.is_bare() {
@@ -44,33 +46,36 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let (count, full) = (batch.len(), batch.is_full());
     let arrival = (cx.now, device.key.0, device.ifindex());
     let address = word_of(&device.address());
-    let (mut octets, mut multicast, mut short) = (0, 0, 0_u64);
+    let (mut octets, mut whole) = (0, true);
+    let mut seen = Seen::default();
     if device.is_bare() {
         for packet in batch.iter_mut() {
             octets += packet.len() as u64;
             packet.set_received(arrival, (PacketType::Host, packet.protocol), 0);
+            seen.segments += usize::from(is_tcp(packet.protocol, packet.data()));
         }
     } else {
-        for (n, packet) in batch.iter_mut().enumerate() {
+        for packet in batch.iter_mut() {
             octets += packet.len() as u64;
-            let whole = classify_frame(packet, arrival, address, &mut multicast);
-            short |= u64::from(!whole) << n;
+            whole &= classify_frame(packet, arrival, address, &mut seen);
         }
     }
     let stats = device.stats(cx.state.id);
     if !device.link.counts_itself() {
         stats.rx_packets.fetch_add(count as u64, Relaxed);
         stats.rx_bytes.fetch_add(octets, Relaxed);
-        if multicast > 0 {
-            stats.multicast.fetch_add(multicast, Relaxed);
+        if seen.multicast > 0 {
+            stats.multicast.fetch_add(seen.multicast, Relaxed);
         }
     }
-    if short != 0 {
+    if !whole {
+        let short = batch.iter().enumerate();
+        let short = short.fold(0, |all, (n, packet)| all | u64::from(is_short(packet)) << n);
         let part = batch.split_off(short);
         stats.rx_errors.fetch_add(part.len() as u64, Relaxed);
         cx.drop_batch(device, Place::Receive, DropReason::PKT_TOO_SMALL, part);
     }
-    batch = super::offload::merge(cx, device, batch);
+    super::offload::merge(cx, device, &mut batch, seen.segments);
     if device.steering.is_on() {
         // The packets are counted behind the steering.
         cx.state.stages.end(Stage::Receive, 0);
@@ -126,6 +131,15 @@ fn word_of([a, b, c, d, e, f]: &[u8; 6]) -> u64 {
     u64::from_ne_bytes([*a, *b, *c, *d, *e, *f, 0, 0])
 }
 
+/// What the receive path sees of the frames of a batch.
+#[derive(Default)]
+struct Seen {
+    /// Frames to group addresses.
+    multicast: u64,
+    /// Frames that may be TCP segments.
+    segments: usize,
+}
+
 /// Sets the packet type, the protocol, the offsets and the place of arrival. Returns `false` for a frame
 /// without a complete header.
 #[inline(always)]
@@ -133,10 +147,10 @@ fn classify_frame(
     packet: &mut Packet,
     arrival: (u64, u32, u32),
     address: u64,
-    multicast: &mut u64,
+    seen: &mut Seen,
 ) -> bool {
-    let Some(&[d0, d1, d2, d3, d4, d5, _, _, _, _, _, _, t0, t1]) = packet.data().first_chunk()
-    else {
+    let frame = packet.data();
+    let Some(&[d0, d1, d2, d3, d4, d5, _, _, _, _, _, _, t0, t1]) = frame.first_chunk() else {
         packet.set_departure(None);
         (packet.time, packet.dev, packet.iif) = arrival;
         return false;
@@ -145,17 +159,37 @@ fn classify_frame(
     let protocol = u16::from_be_bytes([t0, t1]);
     let ty = if word_of(&destination) == address {
         PacketType::Host
-    } else if is_multicast(destination) {
-        *multicast += 1;
-        match destination {
-            BROADCAST => PacketType::Broadcast,
-            _ => PacketType::Multicast,
-        }
     } else {
-        PacketType::OtherHost
+        not_to_us(destination, &mut seen.multicast)
     };
+    if !is_vlan(protocol) {
+        seen.segments += usize::from(is_tcp(protocol, frame));
+        packet.set_received(arrival, (ty, protocol), Ethernet::LEN);
+        return true;
+    }
     packet.set_received(arrival, (ty, protocol), Ethernet::LEN);
-    !is_vlan(protocol) || untag_frame(packet)
+    let whole = untag_frame(packet);
+    seen.segments += usize::from(whole && is_tcp(packet.protocol, packet.data()));
+    whole
+}
+
+/// Returns the packet type of a frame to another address than the device's, and counts frames to groups.
+// As a call it leaves the registers to the loop over the frames, most of which go to the device.
+#[inline(never)]
+fn not_to_us(destination: [u8; 6], multicast: &mut u64) -> PacketType {
+    if !is_multicast(destination) {
+        return PacketType::OtherHost;
+    }
+    *multicast += 1;
+    match destination {
+        BROADCAST => PacketType::Broadcast,
+        _ => PacketType::Multicast,
+    }
+}
+
+/// Returns whether [`classify_frame`] has found a frame without a complete header.
+fn is_short(packet: &Packet) -> bool {
+    packet.len() < Ethernet::LEN || is_vlan(packet.protocol) && packet.vlan().is_none()
 }
 
 /// Moves the outer VLAN tag into the metadata (`skb_vlan_untag`), unless there is one already. Returns `false`
@@ -174,8 +208,8 @@ fn untag_frame(packet: &mut Packet) -> bool {
 }
 
 /// Continues from the ingress filters on. Frames redirected to a device's ingress enter here.
-pub fn receive_classified(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
-    let batch = super::filter::ingress(cx, device, batch);
+pub fn receive_classified(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+    super::filter::ingress(cx, device, &mut batch);
     if batch.is_empty() {
         return;
     }

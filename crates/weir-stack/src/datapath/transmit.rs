@@ -27,7 +27,7 @@ pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let trace = &cx.stack.trace;
     trace.steps(device, cx.now, batch.iter_mut(), Step::Transmit);
     cx.state.transmit_depth += 1;
-    let (batch, chosen) = super::filter::egress(cx, device, batch);
+    let chosen = super::filter::egress(cx, device, &mut batch);
     if !batch.is_empty() {
         super::offload::split(cx, device, batch, chosen, super::queue::enqueue);
     }
