@@ -269,7 +269,7 @@ impl<'g> Starts<'g> {
 
     /// Prefetches the counters that the packets will write.
     pub(crate) fn prefetch(&self, cpu: usize) {
-        let Some(each) = &self.each else {
+        let (None, Some(each)) = (&self.every, &self.each) else {
             return;
         };
         for hit in set_bits(self.walking).filter_map(|n| each.hits.get(n)?.as_ref()) {
