@@ -107,6 +107,7 @@ fn must_be_split(device: &Device, guard: &Guard) -> impl Fn(&Packet) -> bool {
 
 /// Splits the packets of a batch that `device` does not take as they are, and passes all packets on in order.
 /// Bit n of `chosen` belongs to packet n and to its segments.
+#[inline]
 pub(super) fn split(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,

@@ -96,6 +96,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
 }
 
 /// Continues behind the steering, on the CPU that works on the packets.
+#[inline]
 pub fn steered(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let count = batch.len();
     let processed = cx.stack.received.get(cx.state.id);
@@ -208,6 +209,7 @@ fn untag_frame(packet: &mut Packet) -> bool {
 }
 
 /// Continues from the ingress filters on. Frames redirected to a device's ingress enter here.
+#[inline]
 pub fn receive_classified(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     super::filter::ingress(cx, device, &mut batch);
     if batch.is_empty() {
@@ -236,6 +238,7 @@ fn alone<'t>(types: &'t [layers::PacketType], batch: &Batch) -> Option<&'t layer
 }
 
 /// Passes frames to VLAN devices, and the others to the device's handler or, by protocol, to layer 3.
+#[inline]
 fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     let (types, handler) = (&*cx.stack.packet_types, device.rx_handler(cx.guard));
     if handler.is_none()
