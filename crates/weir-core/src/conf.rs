@@ -66,7 +66,7 @@ macro_rules! slots {
 }
 
 /// A family of slots.
-pub trait Slot: Copy {
+pub trait Slot: Copy + 'static {
     /// An unchangeable value for each slot.
     type Defaults: AsRef<[i32]> + Send + Sync + 'static;
     /// A value for each slot.
@@ -102,6 +102,16 @@ pub enum Target {
     Default,
     /// Those that hold for all.
     All,
+}
+
+/// The values by which a kind of device differs from the others.
+pub struct Special<S: Slot> {
+    /// The slots, and their values.
+    pub values: &'static [(S, i32)],
+    /// The defaults of sets of the other devices.
+    pub of: &'static S::Defaults,
+    /// The same with `values` in place of theirs. A set with these defaults that nobody changed has them already.
+    pub defaults: &'static S::Defaults,
 }
 
 /// The values of one family of slots; see the module documentation.
@@ -201,13 +211,16 @@ impl<S: Slot> Conf<S> {
         }
     }
 
-    /// Copies all values of another set, except those of the slots in `own`, which get the values there.
-    pub fn copy_but(&self, from: &Self, own: &[(S, i32)]) {
-        if own.is_empty() {
-            return self.copy(from);
+    /// Copies all values of another set, except those of the slots in `special`, which get the values there.
+    pub fn copy_but(&self, from: &Self, special: &Special<S>) {
+        let untouched = |conf: &Self, defaults| {
+            std::ptr::eq(conf.defaults, defaults) && conf.one.load(Relaxed) == 0
+        };
+        if untouched(self, special.defaults) && untouched(from, special.of) {
+            return;
         }
         for index in 0..self.defaults.as_ref().len() {
-            let mut own = own.iter();
+            let mut own = special.values.iter();
             let own = own.find(|(slot, _)| slot.index() == index);
             self.put(
                 index,
@@ -295,9 +308,14 @@ mod tests {
         assert!(copy.is_default() && !copy.equals(&conf) && Conf::<Few>::default().is_default());
         static OWN: [i32; 3] = Few::with(Few::DEFAULTS, [(Few::A, 8), (Few::B, 9)]);
         let special = Conf::<Few>::with_defaults(&OWN);
-        special.copy_but(&Conf::default(), &[(Few::A, 8), (Few::B, 9)]);
+        let own = Special {
+            values: &[(Few::A, 8), (Few::B, 9)],
+            of: Few::defaults(),
+            defaults: &OWN,
+        };
+        special.copy_but(&Conf::default(), &own);
         assert!(all(&special) == [8, 9, 3] && special.one.load(Relaxed) == 0);
-        special.copy_but(&conf, &[(Few::A, 8), (Few::B, 9)]);
+        special.copy_but(&conf, &own);
         assert!(all(&special) == [8, 9, 5] && special.own.get().is_none());
     }
 

@@ -448,9 +448,13 @@ fn above(
     device: Option<&Device>,
     guard: &Guard,
 ) -> Vec<Arc<Device>> {
-    let modules = stack.layers.modules.iter();
-    let asked = modules.filter_map(|module| module.above);
-    asked.flat_map(|above| above(ns, device, guard)).collect()
+    let mut all = Vec::new();
+    for module in stack.layers.modules {
+        if let Some(above) = module.above {
+            all.extend(above(ns, device, guard));
+        }
+    }
+    all
 }
 
 /// Sends a device's current state to the listeners; `change` is `ifi_change` (`rtmsg_ifinfo`).

@@ -16,6 +16,7 @@ use crate::layers::Module;
 use crate::namespace::Namespace;
 use crate::parts::Key;
 
+use crate::conf::Special;
 pub use crate::conf::{Conf, Slot, Target};
 pub use inherit::inherit;
 
@@ -214,14 +215,47 @@ static DEVICES4: [i32; Ipv4Conf::ALL.len()] = IPV4_OF_DEVICES;
 const IPV4_OF_DEVICES: [i32; Ipv4Conf::ALL.len()] =
     Ipv4Conf::with(Ipv4Conf::DEFAULTS, [(Ipv4Conf::AcceptSourceRoute, 1)]);
 /// The values that IPv4 gives a loopback device (`inetdev_init`).
-pub(crate) const IPV4_OF_LOOPBACK: [(Ipv4Conf, i32); 2] =
+const IPV4_OF_LOOPBACK: [(Ipv4Conf, i32); 2] =
     [(Ipv4Conf::DisableXfrm, 1), (Ipv4Conf::DisablePolicy, 1)];
-/// The values that IPv6 gives a loopback device (`ipv6_add_dev`).
-pub(crate) const IPV6_OF_LOOPBACK: [(Ipv6Conf, i32); 2] =
+/// The values that IPv6 gives a loopback device (`ipv6_add_dev`): it detects no duplicates and has no temporary addresses.
+const IPV6_OF_LOOPBACK: [(Ipv6Conf, i32); 2] =
     [(Ipv6Conf::AcceptDad, -1), (Ipv6Conf::UseTempaddr, -1)];
 /// What the settings of a loopback device begin with, so that it needs no values of its own.
 static LOOPBACK4: [i32; Ipv4Conf::ALL.len()] = Ipv4Conf::with(IPV4_OF_DEVICES, IPV4_OF_LOOPBACK);
 static LOOPBACK6: [i32; Ipv6Conf::ALL.len()] = Ipv6Conf::with(Ipv6Conf::DEFAULTS, IPV6_OF_LOOPBACK);
+
+impl DeviceConf {
+    /// Copies the IPv4 settings of a namespace's devices to come to those of a new device.
+    pub(crate) fn begin_ipv4(&self, of: &Self, loopback: bool) {
+        match loopback {
+            false => self.ipv4.copy(&of.ipv4),
+            true => self.ipv4.copy_but(
+                &of.ipv4,
+                &Special {
+                    values: &IPV4_OF_LOOPBACK,
+                    of: &DEVICES4,
+                    defaults: &LOOPBACK4,
+                },
+            ),
+        }
+    }
+
+    /// The same of IPv6.
+    pub(crate) fn begin_ipv6(&self, of: &Self, loopback: bool) {
+        match loopback {
+            false => self.ipv6.copy(&of.ipv6),
+            true => self.ipv6.copy_but(
+                &of.ipv6,
+                &Special {
+                    values: &IPV6_OF_LOOPBACK,
+                    of: Ipv6Conf::defaults(),
+                    defaults: &LOOPBACK6,
+                },
+            ),
+        }
+    }
+}
+
 /// Of the tables of the two families (`arp_tbl`, `nd_tbl`) this differs.
 static NEIGH6: [i32; Neigh::ALL.len()] = Neigh::with(Neigh::DEFAULTS, [(Neigh::Locktime, 0)]);
 /// `ipv6_devconf` differs here from `ipv6_devconf_dflt`.

@@ -43,18 +43,22 @@ const TX_COUNTERS: &[&str] = &["xdp_xmit", "xdp_xmit_errors"];
 /// `VETH_INFO_PEER`
 const INFO_PEER: u16 = 1;
 
+/// The kind-specific part of a device: the other end, from when both ends are registered.
 #[derive(Default)]
-struct Veth {
-    peer: OnceLock<Weak<Device>>,
+struct Half(OnceLock<Weak<Device>>);
+
+impl Half {
+    fn peer(&self) -> Option<Arc<Device>> {
+        let peer = self.0.get()?.upgrade();
+        peer.filter(|peer| peer.is_registered())
+    }
 }
 
-impl Veth {
-    fn peer(&self) -> Option<Arc<Device>> {
-        self.peer
-            .get()?
-            .upgrade()
-            .filter(|peer| peer.is_registered())
-    }
+/// Makes `other` the peer of a new device.
+fn join(device: &Device, other: &Arc<Device>) {
+    let half = device.link.as_any().and_then(|link| link.downcast_ref());
+    let joined = half.is_some_and(|Half(peer)| peer.set(Arc::downgrade(other)).is_ok());
+    debug_assert!(joined, "the half is new");
 }
 
 /// `veth_validate`
@@ -85,9 +89,8 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         },
     };
     check_mtu(peer.mtu)?;
-    let (mine, its) = (Arc::new(Veth::default()), Arc::new(Veth::default()));
     // As in Linux, the peer comes first and gets the lower index.
-    let device = ethernet(Box::new(Half(its.clone())), &peer.ns, &peer, 0);
+    let device = ethernet(Box::<Half>::default(), &peer.ns, &peer, 0);
     let other = register(
         ctl.stack,
         &peer.ns,
@@ -95,7 +98,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         peer.ifindex,
         peer.group.unwrap_or(0),
     )?;
-    let device = ethernet(Box::new(Half(mine.clone())), &new.ns, &new, 0);
+    let device = ethernet(Box::<Half>::default(), &new.ns, &new, 0);
     let device = match register(
         ctl.stack,
         &new.ns,
@@ -109,9 +112,8 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
             return Err(error);
         }
     };
-    let joined = mine.peer.set(Arc::downgrade(&other)).is_ok()
-        && its.peer.set(Arc::downgrade(&device)).is_ok();
-    debug_assert!(joined, "both halves are new");
+    join(&device, &other);
+    join(&other, &device);
     for end in [&other, &device] {
         count_carrier(ctl.stack, end);
     }
@@ -119,18 +121,16 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     Ok(device)
 }
 
-/// Counts a carrier change. The next carrier check then sees no further change.
-fn count_carrier(stack: &Stack, end: &Arc<Device>) {
+/// Counts a carrier change, and returns whether there is one. The next carrier check then sees no further change.
+fn count_carrier(stack: &Stack, end: &Arc<Device>) -> bool {
     let on = end.link.carrier(stack, end);
-    if end.lacks_carrier() == on {
+    let changed = end.lacks_carrier() == on;
+    if changed {
         end.count_carrier_change(on);
         end.watch_carrier(|| on);
     }
+    changed
 }
-
-/// The kind-specific part of a device. The state is shared so that the pair can be connected after
-/// both ends are registered.
-struct Half(Arc<Veth>);
 
 impl Link for Half {
     fn kind(&self) -> &'static str {
@@ -138,11 +138,15 @@ impl Link for Half {
     }
 
     fn carrier(&self, _stack: &Stack, device: &Device) -> bool {
-        device.is_up() && self.0.peer().is_some_and(|peer| peer.is_up())
+        device.is_up() && self.peer().is_some_and(|peer| peer.is_up())
     }
 
     fn reports_carrier(&self) -> bool {
         true
+    }
+
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
     }
 
     fn features(&self) -> Offer {
@@ -179,7 +183,7 @@ impl Link for Half {
     }
 
     fn driver_stats(&self, device: &Device) -> Vec<(String, u64)> {
-        let peer = self.0.peer();
+        let peer = self.peer();
         let index = peer.map_or(0, |peer| peer.ifindex());
         let mut list = vec![("peer_ifindex".to_owned(), u64::from(index))];
         let (tx, rx) = device.used_queues();
@@ -212,7 +216,7 @@ impl Link for Half {
                 packet.flags.remove(flag);
             }
         }
-        match self.0.peer().filter(|peer| peer.is_up()) {
+        match self.peer().filter(|peer| peer.is_up()) {
             Some(peer) => cx.receive_later(&peer, batch),
             None => cx.drop_batch(device, Place::Transmit, DropReason::DEV_READY, batch),
         }
@@ -220,7 +224,7 @@ impl Link for Half {
 
     fn lower(&self, stack: &Stack) -> Option<(NsId, u32)> {
         // The ends of a pair are disconnected before their removal is announced (`veth_dellink`).
-        let Some(peer) = self.0.peer().filter(|peer| !peer.is_dying()) else {
+        let Some(peer) = self.peer().filter(|peer| !peer.is_dying()) else {
             return Some((Stack::INITIAL, 0));
         };
         let guard = stack.domain.pin();
@@ -228,14 +232,16 @@ impl Link for Half {
     }
 
     fn dependents(&self, _stack: &Stack, _device: &Device) -> Vec<Arc<Device>> {
-        self.0.peer().into_iter().collect()
+        self.peer().into_iter().collect()
     }
 
     fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
         let guard = stack.domain.pin();
-        for end in [Some(device.clone()), self.0.peer()].into_iter().flatten() {
-            count_carrier(stack, &end);
-            crate::carrier_changed(stack, &guard, &end);
+        count_carrier(stack, device);
+        crate::carrier_changed(stack, &guard, device);
+        // Nothing changed at a peer that is down.
+        if let Some(peer) = self.peer().filter(|peer| count_carrier(stack, peer)) {
+            crate::carrier_changed(stack, &guard, &peer);
         }
     }
 }

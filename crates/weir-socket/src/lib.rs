@@ -109,7 +109,7 @@ fn error(cx: &mut Cx<'_>, report: &Report<'_>) -> bool {
 
 /// Returns the open sockets of a namespace in the order in which they were opened.
 pub fn all(ns: &Namespace) -> Vec<Arc<Socket>> {
-    ports::tables(ns).all()
+    ports::tables_made(ns).map_or_else(Vec::new, ports::Tables::all)
 }
 
 /// Returns what a namespace's TCP connections have learned about their peers.

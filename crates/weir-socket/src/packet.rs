@@ -31,7 +31,7 @@ use crate::cpu::Cx;
 use crate::device::Device;
 use crate::namespace::NsId;
 use crate::options::{Options, int, of_int, word};
-use crate::ports::tables;
+use crate::ports::{tables, tables_made};
 use crate::receive;
 use crate::ring::{Entry, HEADER, Request, Ring};
 use crate::socket::{Proto, Socket};
@@ -572,11 +572,15 @@ pub fn opened(socket: &Arc<Socket>, cx: &mut Cx<'_>) {
 
 /// Tells packet sockets of devices that go down, come up or leave (`packet_notifier`).
 pub fn device_event(site: &Site<'_>, event: Event) {
-    if !matches!(event, Event::Up | Event::Down | Event::Gone) || !tables(site.ns).has_packets() {
+    if !matches!(event, Event::Up | Event::Down | Event::Gone) {
         return;
     }
+    let made = tables_made(site.ns);
+    let Some(tables) = made.filter(|tables| tables.has_packets()) else {
+        return;
+    };
     let index = site.device.ifindex() as i32;
-    for socket in tables(site.ns).all() {
+    for socket in tables.all() {
         let Proto::Packet(packet) = &socket.proto else {
             continue;
         };

@@ -14,6 +14,7 @@ use weir_core::random::SharedGenerator;
 use weir_inet::sockets::{interest, sockets};
 use weir_netlink::errno;
 use weir_sync::hash::RcuHash;
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Domain, Guard};
 
@@ -247,13 +248,30 @@ pub struct Tables {
     packets: AtomicI32,
 }
 
-static TABLES: Key<Tables, 11> = Key::new();
+/// The place of a namespace's sockets. The tables are made for the first one.
+struct Place {
+    domain: Domain,
+    seed: u64,
+    tables: OnceBox<Tables>,
+}
+
+static PLACE: Key<Place, 11> = Key::new();
 
 /// Fills the place of a new namespace.
 pub fn fill(parts: &mut crate::parts::NamespaceParts, domain: &Domain, seed: u64) {
     parts.fill(
-        &TABLES,
-        Tables {
+        &PLACE,
+        Place {
+            domain: domain.clone(),
+            seed,
+            tables: OnceBox::default(),
+        },
+    );
+}
+
+impl Tables {
+    fn new(domain: &Domain, seed: u64) -> Self {
+        Self {
             udp: Table::new(domain, interest::UDP),
             ping: Table::new(domain, interest::PING),
             raw: Table::new(domain, interest::RAW),
@@ -264,14 +282,22 @@ pub fn fill(parts: &mut crate::parts::NamespaceParts, domain: &Domain, seed: u64
             random: SharedGenerator::new(seed, "ports"),
             cookies: AtomicU64::new(0),
             packets: AtomicI32::new(0),
-        },
-    );
+        }
+    }
 }
 
 /// Returns the sockets of a namespace.
 #[inline]
 pub fn tables(ns: &Namespace) -> &Tables {
-    ns.parts.get(&TABLES)
+    let place = ns.parts.get(&PLACE);
+    let make = || Tables::new(&place.domain, place.seed);
+    place.tables.get_or_make(make)
+}
+
+/// Returns the sockets of a namespace, if it ever had one.
+#[inline]
+pub fn tables_made(ns: &Namespace) -> Option<&Tables> {
+    ns.parts.get(&PLACE).tables.get()
 }
 
 /// Returns what a packet's device means for the choice of a socket.

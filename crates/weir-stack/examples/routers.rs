@@ -12,6 +12,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
+use libmimalloc_sys::mi_malloc;
 use mimalloc::MiMalloc;
 use weir_netlink::{IfInfoMsg, Writer, ifla, nlm, rtm};
 use weir_stack::connection::Connection;
@@ -33,12 +34,18 @@ fn count(blocks: i64, bytes: usize) {
     BYTES.fetch_add(blocks.signum() * bytes as i64, Relaxed);
 }
 
-// SAFETY: every call is passed on to mimalloc unchanged.
+// SAFETY: every call is passed on to mimalloc.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(1, layout.size());
-        // SAFETY: the caller's promise.
-        unsafe { MiMalloc.alloc(layout) }
+        // As the program's allocator, which says why.
+        let natural = layout.align() <= 8 || layout.align() == 16 && layout.size() >= 16;
+        match natural {
+            // SAFETY: it takes any size.
+            true => unsafe { mi_malloc(layout.size()) }.cast(),
+            // SAFETY: the caller's promise.
+            false => unsafe { MiMalloc.alloc(layout) },
+        }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_netlink::{nlm, rta};
 
-use super::route::{Event, HopConfig, RouteConfig};
+use super::route::{Event, HopConfig, METRIC_ADDRCONF, RouteConfig};
 use super::{Family, FibHost, RouteDevice};
 
 /// An IPv4 address of a device (`struct in_ifaddr`).
@@ -313,9 +313,6 @@ impl Needed {
         needed
     }
 }
-
-/// The metric of routes that addresses create (`IP6_RT_PRIO_ADDRCONF`).
-pub const METRIC_ADDRCONF: u32 = 256;
 
 /// Returns the table of a device's routes: that of its L3 domain, or else `table`.
 pub fn table_of<D: RouteDevice>(device: &D, table: u32) -> u32 {

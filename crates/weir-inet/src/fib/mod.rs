@@ -320,8 +320,12 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
         } else {
             id
         };
-        let mut made = self.making.lock();
         let guard = self.domain.pin();
+        if let Some(table) = self.table(id, &guard) {
+            return table.clone();
+        }
+        let mut made = self.making.lock();
+        // Another thread may have made it in the meantime.
         if let Some(table) = self.table(id, &guard) {
             return table.clone();
         }

@@ -14,7 +14,7 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use weir_netlink::{errno, rta};
 use weir_sync::primitive::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
@@ -92,6 +92,38 @@ pub struct RouteSpec {
     /// IPv6: the route was learned from a router or created by address configuration
     /// (`RTF_ADDRCONF`).
     pub addrconf: bool,
+}
+
+/// The metric of routes that addresses create (`IP6_RT_PRIO_ADDRCONF`).
+pub const METRIC_ADDRCONF: u32 = 256;
+
+/// Returns a route's configured part. The parts of the routes that every device has for IPv6 exist once.
+fn shared(spec: RouteSpec) -> Arc<RouteSpec> {
+    static ALL: LazyLock<[Arc<RouteSpec>; 3]> = LazyLock::new(|| {
+        let spec = |kind, table, priority| {
+            Arc::new(RouteSpec {
+                kind,
+                protocol: rta::prot::KERNEL,
+                scope: rta::scope::UNIVERSE,
+                flags: 0,
+                priority,
+                table,
+                prefsrc: None,
+                metrics: None,
+                expires: None,
+                pref: 0,
+                reject: false,
+                addrconf: false,
+            })
+        };
+        [
+            spec(rta::rtn::UNICAST, rta::table::MAIN, METRIC_ADDRCONF),
+            spec(rta::rtn::MULTICAST, rta::table::LOCAL, METRIC_ADDRCONF),
+            spec(rta::rtn::LOCAL, rta::table::LOCAL, 0),
+        ]
+    });
+    let known = ALL.iter().find(|known| ***known == spec);
+    known.cloned().unwrap_or_else(|| Arc::new(spec))
 }
 
 /// The next hops of a route. The only hop, which most routes have, lies inside the [`RouteInfo`].
@@ -194,8 +226,8 @@ pub struct RouteInfo<D: RouteDevice> {
     /// `RTNH_F_DEAD` if no hop is left or the preferred source address was deleted; likewise link
     /// down.
     flags: AtomicU8,
-    /// The configured part.
-    pub spec: RouteSpec,
+    /// The configured part. Every device has routes that differ in their hop alone.
+    pub spec: Arc<RouteSpec>,
     /// The number of routes in tables that refer to this info (`fib_treeref`). An info with none
     /// may still be read, or wait to be announced, but no longer changes.
     routes: AtomicU32,
@@ -285,7 +317,7 @@ impl<D: RouteDevice> RouteInfo<D> {
             kind: spec.kind,
             scope: spec.scope,
             flags: AtomicU8::new(0),
-            spec,
+            spec: shared(spec),
             routes: AtomicU32::new(0),
         };
         let down = |hop: &NextHop<D>| hop.flags() & flag::LINKDOWN != 0;

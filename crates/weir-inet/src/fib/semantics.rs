@@ -14,6 +14,7 @@ use std::sync::{Arc, Weak};
 use weir_netlink::Error;
 use weir_netlink::{errno, rta};
 use weir_sync::order::{self, Mutex};
+use weir_sync::rare::Rare;
 use weir_sync::rcu::Guard;
 use weir_sync::small_map::SmallMap;
 
@@ -33,23 +34,35 @@ use super::{Address, Family, FibHost, RouteDevice};
 /// of a device visits the infos of that device alone (`fib_info_devhash`).
 #[derive(Debug)]
 pub(super) struct Infos<D: RouteDevice> {
-    /// The map, and the number of entries at which to sweep next.
-    known: Mutex<(Known<D>, usize), order::Routes>,
+    known: Mutex<Known<D>, order::Routes>,
 }
 
-/// By the index of the first hop's device, or [`SEVERAL`].
-type Known<D> = SmallMap<u32, OfDevice<D>>;
+/// The infos by their place.
+#[derive(Debug)]
+struct Known<D: RouteDevice> {
+    /// By the index of the only hop's device.
+    devices: SmallMap<u32, OfDevice<D>>,
+    /// Those with several hops.
+    several: Rare<OfDevice<D>>,
+    /// Those by nexthop objects, which do not follow devices by themselves.
+    objects: Rare<OfDevice<D>>,
+    /// The number of devices at which to sweep next.
+    limit: usize,
+}
+
+/// The place of an info.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Device(u32),
+    Several,
+    Objects,
+}
+
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
 type Same<D> = Vec<Weak<RouteInfo<D>>>;
 
-/// The place of infos with several hops. No device has this index.
-const SEVERAL: u32 = u32::MAX;
-
 /// The number of devices in the map at which to sweep first.
 const FIRST_SWEEP: usize = 4;
-
-/// The place of infos by nexthop objects, which do not follow devices by themselves.
-const OBJECTS: u32 = u32::MAX - 1;
 
 /// The number of infos of a device up to which they are a list.
 const FEW: usize = 16;
@@ -153,19 +166,46 @@ fn content_of<D: RouteDevice>(info: &RouteInfo<D>) -> u64 {
     hasher.finish()
 }
 
-/// Returns the place of an info in the map.
-fn device_of<D: RouteDevice>(info: &RouteInfo<D>) -> u32 {
+/// Returns the place of an info.
+fn place_of<D: RouteDevice>(info: &RouteInfo<D>) -> Place {
     match (info.object(), &info.hops[..]) {
-        (Some(_), _) => OBJECTS,
-        (None, [hop]) => hop.oif,
-        _ => SEVERAL,
+        (Some(_), _) => Place::Objects,
+        (None, [hop]) => Place::Device(hop.oif),
+        _ => Place::Several,
+    }
+}
+
+impl<D: RouteDevice> Default for Known<D> {
+    fn default() -> Self {
+        Self {
+            devices: SmallMap::default(),
+            several: Rare::default(),
+            objects: Rare::default(),
+            limit: FIRST_SWEEP,
+        }
+    }
+}
+
+impl<D: RouteDevice> Known<D> {
+    /// Returns the infos of a place, to add one.
+    fn at(&mut self, place: Place) -> &mut OfDevice<D> {
+        let device = match place {
+            Place::Several => return self.several.change(),
+            Place::Objects => return self.objects.change(),
+            Place::Device(device) => device,
+        };
+        if self.devices.len() >= self.limit && !self.devices.contains_key(&device) {
+            self.devices.retain(|_, infos| infos.sweep());
+            self.limit = (self.devices.len() * 2).max(FIRST_SWEEP);
+        }
+        self.devices.or_default(device)
     }
 }
 
 impl<D: RouteDevice> Default for Infos<D> {
     fn default() -> Self {
         Self {
-            known: Mutex::new((Known::default(), FIRST_SWEEP)),
+            known: Mutex::new(Known::default()),
         }
     }
 }
@@ -173,14 +213,8 @@ impl<D: RouteDevice> Default for Infos<D> {
 impl<D: RouteDevice> Infos<D> {
     /// Returns the shared object for this content.
     pub(super) fn share(&self, info: RouteInfo<D>) -> Arc<RouteInfo<D>> {
-        let device = device_of(&info);
-        let mut lock = self.known.lock();
-        let (known, limit) = &mut *lock;
-        if known.len() >= *limit && !known.contains_key(&device) {
-            known.retain(|_, infos| infos.sweep());
-            *limit = (known.len() * 2).max(FIRST_SWEEP);
-        }
-        let infos = known.or_default(device);
+        let mut known = self.known.lock();
+        let infos = known.at(place_of(&info));
         // Don't share a dead one: it is about to be removed, even if readers still see it.
         let candidates = infos.candidates(&info).iter().filter_map(Weak::upgrade);
         let twin = candidates.into_iter().find(|other| {
@@ -197,19 +231,22 @@ impl<D: RouteDevice> Infos<D> {
 
     /// Forgets all infos, when the tables go.
     pub(super) fn forget(&self) {
-        *self.known.lock() = (Known::default(), FIRST_SWEEP);
+        *self.known.lock() = Known::default();
     }
 
     /// Calls `visit` for each info that a table has a route of, in arbitrary order.
     pub(super) fn each(&self, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
-        let lock = self.known.lock();
-        lock.0.values().for_each(|infos| infos.each(&mut visit));
+        let known = self.known.lock();
+        let others = known.several.get().into_iter().chain(known.objects.get());
+        for infos in known.devices.values().chain(others) {
+            infos.each(&mut visit);
+        }
     }
 
     /// Calls `visit` for each info by a nexthop object.
     fn each_by(&self, object: &Arc<Object<D>>, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
-        let lock = self.known.lock();
-        if let Some(infos) = lock.0.get(&OBJECTS) {
+        let known = self.known.lock();
+        if let Some(infos) = known.objects.get() {
             infos.each(&mut |info: &Arc<RouteInfo<D>>| {
                 if info.is_by(object) {
                     visit(info);
@@ -220,11 +257,10 @@ impl<D: RouteDevice> Infos<D> {
 
     /// Calls `visit` for each info with a hop through a device, and for those with several hops.
     pub(super) fn each_of(&self, ifindex: u32, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
-        let lock = self.known.lock();
-        for place in [ifindex, SEVERAL] {
-            if let Some(infos) = lock.0.get(&place) {
-                infos.each(&mut visit);
-            }
+        let known = self.known.lock();
+        let places = [known.devices.get(&ifindex), known.several.get()];
+        for infos in places.into_iter().flatten() {
+            infos.each(&mut visit);
         }
     }
 }

@@ -82,18 +82,26 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         let Some(filter) = &self.filter else {
             return;
         };
+        let words_but = |gone: Option<(K, u8)>| {
+            let mut words = Words::default();
+            let _ = self.lpm.walk((K::ZERO, 0), guard, |key, len, _| {
+                if Some((key, len)) != gone {
+                    words.add(key, len);
+                }
+                ControlFlow::<()>::Continue(())
+            });
+            words
+        };
         match change {
             Change::Keep => {}
-            Change::Set(_) => filter.add(dst, dst_len),
+            Change::Set(_) => {
+                if filter.is_small_for(self.lpm.len()) {
+                    filter.grow(&words_but(None));
+                }
+                filter.add(dst, dst_len);
+            }
             Change::Remove if filter.removed(self.lpm.len()) => {
-                let mut words = Words::default();
-                let _ = self.lpm.walk((K::ZERO, 0), guard, |key, len, _| {
-                    if (key, len) != (dst, dst_len) {
-                        words.add(key, len);
-                    }
-                    ControlFlow::<()>::Continue(())
-                });
-                filter.rebuild(&words);
+                filter.rebuild(&words_but(Some((dst, dst_len))));
             }
             Change::Remove => {}
         }

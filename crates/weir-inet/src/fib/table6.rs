@@ -310,9 +310,9 @@ impl<D: RouteDevice> Family<u128, D> {
         guard: &Guard,
     ) {
         let changed = |info: &Arc<RouteInfo<D>>| {
-            let mut spec = info.spec.clone();
+            let mut spec = RouteSpec::clone(&info.spec);
             change(&mut spec);
-            (spec != info.spec).then(|| {
+            (spec != *info.spec).then(|| {
                 let hops = info.hops.copy(&self.domain);
                 self.infos.share(RouteInfo::new(spec, hops))
             })

@@ -173,7 +173,7 @@ type List = Vec<Arc<Address>>;
 /// The addresses of a device.
 #[derive(Debug)]
 pub struct Addresses {
-    list: PublishedOption<List>,
+    list: PublishedOption<Box<[Arc<Address>]>>,
     /// Serializes changes of the list. It holds the timer of the next lifetime expiry.
     change: Mutex<Option<TimerId>, order::Addresses>,
 }
@@ -397,7 +397,7 @@ impl Addresses {
     /// Returns the addresses, primary ones first.
     #[inline]
     pub fn list<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<Address>] {
-        self.list.load(guard).map_or(&[], Vec::as_slice)
+        self.list.load(guard).map_or(&[], |list| list)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<TimerId>, order::Addresses> {
@@ -419,7 +419,8 @@ impl Addresses {
         let answer = change(&mut work)?;
         let Work { list, news, .. } = work;
         site.rearm(&mut timer, &list);
-        self.list.replace((!list.is_empty()).then_some(list));
+        self.list
+            .replace((!list.is_empty()).then(|| list.into_boxed_slice()));
         site.device.link.ips_changed(site.guard, site.device);
         Ok((answer, news))
     }

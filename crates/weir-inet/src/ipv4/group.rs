@@ -36,10 +36,12 @@ pub(super) struct Group {
     /// The timer of a report by IGMPv1 or IGMPv2.
     pub timer: Option<TimerId>,
     /// The number of such reports still to be sent (`unsolicit_count`).
-    pub unsolicited: u32,
+    pub unsolicited: u16,
     /// The number of IGMPv3 reports that still have to announce the join.
-    pub changes: u32,
+    pub changes: u16,
 }
+
+const _: () = assert!(size_of::<Group>() == 32);
 
 /// A membership as `/proc/net/igmp` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -228,9 +228,10 @@ pub(super) fn joined(site: &Site<'_>, state: &mut State, at: usize) {
         .filter(|group| is_reported(site, group.address));
     let Some(group) = wanted else { return };
     let reports = reports.change();
-    group.unsolicited = robustness(site);
+    let times = robustness(site).try_into().unwrap_or(u16::MAX);
+    group.unsolicited = times;
     if version_of(site) == 3 {
-        group.changes = robustness(site);
+        group.changes = times;
         return reports.changed(site);
     }
     let next = reports.arm_one(site, 0, group.address);

@@ -60,9 +60,7 @@ use crate::listen::{ConfEvent, conf4};
 use crate::namespace::Namespace;
 use crate::neigh::{self, Protocol, WithNeighbours};
 use crate::parts::Key;
-use crate::settings::{
-    Conf, HasIp, IPV4_MIN_MTU, IPV4_OF_LOOPBACK, Ipv4Conf, Target, WithSettings, written,
-};
+use crate::settings::{Conf, HasIp, IPV4_MIN_MTU, Ipv4Conf, Target, WithSettings, written};
 use crate::sockets::{interest, sockets};
 use crate::stack::Stack;
 
@@ -234,8 +232,7 @@ pub fn larger(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> i32 {
 /// (`inetdev_init`).
 pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let loopback = device.flags() & iff::LOOPBACK != 0;
-    let own: &[_] = if loopback { &IPV4_OF_LOOPBACK } else { &[] };
-    device.conf().ipv4.copy_but(&ns.conf().default.ipv4, own);
+    device.conf().begin_ipv4(&ns.conf().default, loopback);
     device.conf().neigh4.copy(&ns.conf().default.neigh4);
     if device.has_ipv4() {
         conf4(stack, ns, &ConfEvent::Began(device));

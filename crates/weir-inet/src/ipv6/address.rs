@@ -244,7 +244,7 @@ impl State {
 /// The addresses of a device.
 #[derive(Debug)]
 pub struct Addresses {
-    list: PublishedOption<List>,
+    list: PublishedOption<Box<[Arc<Address>]>>,
     /// Whether the device has had a carrier since it went up (`IF_READY`).
     ready: AtomicBool,
     /// Serializes changes.
@@ -655,7 +655,7 @@ impl Addresses {
     /// newest.
     #[inline]
     pub fn list<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<Address>] {
-        self.list.load(guard).map_or(&[], Vec::as_slice)
+        self.list.load(guard).map_or(&[], |list| list)
     }
 
     /// Returns one of the addresses.
@@ -698,7 +698,8 @@ impl Addresses {
             ..
         } = work;
         site.rearm(&mut state.timer, &list);
-        self.list.replace((!list.is_empty()).then_some(list));
+        self.list
+            .replace((!list.is_empty()).then(|| list.into_boxed_slice()));
         site.device.link.ips_changed(site.guard, site.device);
         if has_source && site.stack.config.link_chatter {
             super::mld::has_source(site);
