@@ -7,26 +7,30 @@
 use std::alloc::{GlobalAlloc, Layout};
 
 use libmimalloc_sys::{
-    mi_free, mi_malloc, mi_option_large_os_pages, mi_option_set_enabled_default,
+    mi_free, mi_malloc, mi_option_large_os_pages, mi_option_set_enabled_default, mi_zalloc,
 };
 use mimalloc::MiMalloc;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// The alignment of every block.
-const ALIGNED: usize = size_of::<usize>();
-
 /// mimalloc, with an explicit alignment only where it exceeds that of every block: for most sizes
 /// an explicit alignment takes a larger block and a slower path.
 struct Allocator;
+
+/// Returns whether every block of this size has this alignment: one word, or two (`MI_MAX_ALIGN_SIZE`) from two words on.
+#[inline]
+fn is_aligned(layout: Layout) -> bool {
+    const WORD: usize = size_of::<usize>();
+    layout.align() <= WORD || layout.align() == 2 * WORD && layout.size() >= 2 * WORD
+}
 
 // SAFETY: the blocks come from mimalloc's own functions. Its aligned and unaligned functions free
 // and move each other's blocks.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout.align() <= ALIGNED {
+        if is_aligned(layout) {
             // SAFETY: takes any size.
             return unsafe { mi_malloc(layout.size()) }.cast();
         }
@@ -42,6 +46,10 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if is_aligned(layout) {
+            // SAFETY: takes any size.
+            return unsafe { mi_zalloc(layout.size()) }.cast();
+        }
         // SAFETY: by the caller's contract.
         unsafe { MiMalloc.alloc_zeroed(layout) }
     }

@@ -228,6 +228,11 @@ fn peers_up(number: u32) -> Result<Writer, String> {
 
 /// Runs a part in a separate process.
 fn elsewhere(before: &[&str], part: &str) -> Result<Figures, String> {
+    Figures::of_text(&printed(before, part)?)
+}
+
+/// Runs a part in a separate process. Returns what it printed.
+fn printed(before: &[&str], part: &str) -> Result<String, String> {
     let me = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
     let me = me.to_string_lossy();
     let words = [before, &[&me, "bench", "namespaces", "--part", part]].concat();
@@ -239,12 +244,12 @@ fn elsewhere(before: &[&str], part: &str) -> Result<Figures, String> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{part}: {}", said.trim()));
     }
-    Figures::of_text(&String::from_utf8_lossy(&output.stdout))
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Has a process touch the memory that `count` objects of `kib` KiB need, and end.
 fn warm(count: u32, kib: u32) -> Result<(), String> {
-    elsewhere(&[], &format!("memory:{}", count * kib)).map(drop)
+    printed(&[], &format!("memory:{}", count * kib)).map(drop)
 }
 
 /// Touches memory.
