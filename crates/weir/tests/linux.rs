@@ -223,7 +223,7 @@ fn tunnel_ids_of_vlans() {
 /// `mcast_vlan_snooping`, `bridge vlan set ... mcast_router`.
 #[test]
 fn bridge_groups_by_vlan() {
-    if has("stdbuf", "coreutils") {
+    if has("stdbuf", "coreutils") && has("python3", "python3") {
         same_as_linux("bridge-vlan-groups");
     }
 }

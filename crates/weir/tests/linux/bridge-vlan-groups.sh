@@ -98,3 +98,18 @@ kill $monitor
 echo "+ monitor"
 sed 's/ *[0-9]*\.[0-9][0-9]\( \|$\)/ T\1/g' $monitored
 rm $monitored
+# One request adds a VLAN and says where its router is, before any other option of groups of a VLAN.
+c ip link add br1 address 02:00:00:00:00:11 type bridge vlan_filtering 1
+c ip link set d1 master br1
+python3 - <<'PYTHON'
+import socket, struct
+link = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+link.bind((0, 0))
+entry = struct.pack("=HHHH", 8, 1, 0, 30) + struct.pack("=HHB3x", 5, 6, 2)
+nest = struct.pack("=HH", 4 + len(entry), 1 | 0x8000) + entry
+body = struct.pack("=BBHI", 7, 0, 0, socket.if_nametoindex("d1")) + nest
+link.send(struct.pack("=IHHII", 16 + len(body), 112, 5, 1, 0) + body)
+print("answer", struct.unpack_from("=i", link.recv(1024), 16)[0])
+PYTHON
+c bridge -d vlan show dev d1
+c bridge -d vlan global show dev br1 vid 30

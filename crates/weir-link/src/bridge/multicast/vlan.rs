@@ -264,7 +264,7 @@ impl Bridge {
     }
 
     /// Makes the contexts of all VLANs. The caller holds the lock of the VLANs.
-    pub(super) fn keep_vlans(&self, stack: &Stack, guard: &Guard) {
+    pub fn keep_vlans(&self, stack: &Stack, guard: &Guard) {
         if self.keeps_vlans() {
             return;
         }
@@ -348,7 +348,8 @@ impl Bridge {
         })
     }
 
-    /// Sets `MCAST_ROUTER` in a VLAN, of a port or of the bridge itself (`br_multicast_set_vlan_router`).
+    /// Sets `MCAST_ROUTER` in a VLAN that has a context, of a port or of the bridge itself
+    /// (`br_multicast_set_vlan_router`).
     ///
     /// # Errors
     /// EINVAL for a value that does not exist.
@@ -363,7 +364,6 @@ impl Bridge {
         if to > most {
             return Err(Error::new(errno::EINVAL));
         }
-        self.keep_vlans(stack, guard);
         self.snoop_step(stack, guard, |step| {
             if step.enter(vid) {
                 match number {

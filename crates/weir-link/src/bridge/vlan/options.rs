@@ -275,6 +275,10 @@ impl Bridge {
         let port = self.ports.load(ctl.guard).of(device).cloned();
         let port = port.as_deref();
         let vlans = self.vlans.lock();
+        if table.has(vlandb::ENTRY_MCAST_ROUTER) {
+            // Before the change, so that they follow it.
+            self.keep_vlans(at.0, at.1);
+        }
         let mut change = self.change_vlans(at, &vlans);
         let mut group = port.map(|port| port.vlans.load(at.1).clone());
         let range = (info.vid, last.unwrap_or(info.vid));
