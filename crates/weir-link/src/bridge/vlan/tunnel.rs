@@ -220,7 +220,7 @@ impl Change<'_> {
         }
         let (mut any, mut run) = (false, None);
         let mut done = Ok(());
-        for (vid, id) in (first.vid..=info.vid).zip(first.id..) {
+        for (vid, id) in (first.vid..=info.vid).zip(first.id..=info.id) {
             match group.change_tunnel(vid, id, delete) {
                 Ok(true) => {
                     any = true;
