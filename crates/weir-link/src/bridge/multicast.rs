@@ -163,6 +163,16 @@ impl Snoop {
             armed: None,
         }
     }
+
+    /// Returns the place of a VLAN's context, or that where it would be.
+    fn find(&self, vid: u16) -> Result<usize, usize> {
+        self.contexts.binary_search_by_key(&vid, |one| one.vid)
+    }
+
+    /// Returns the context of a VLAN.
+    fn of(&self, vid: u16) -> Option<&Context> {
+        self.contexts.get(self.find(vid).ok()?)
+    }
 }
 
 /// What follows from a step.
@@ -178,6 +188,8 @@ pub struct Step<'a> {
     snoop: &'a mut Snoop,
     /// The place of the context that the event is about.
     at: usize,
+    /// The VLAN that the event is about, if no timer of others can come earlier by it.
+    only: Option<u16>,
     shared: &'a Shared,
     guard: &'a Guard,
     now: u64,
@@ -770,8 +782,11 @@ impl Step<'_> {
         }
     }
 
-    /// Returns the time of the next timer.
+    /// Returns the time of the next timer that may have changed.
     fn next(&self) -> Option<u64> {
+        if let Some(vid) = self.only {
+            return self.snoop.of(vid)?.timers().min();
+        }
         let contexts = self.snoop.contexts.iter().flat_map(Context::timers);
         let entries = self.snoop.entries.values().flat_map(|entry| {
             let members = entry.members.iter().filter(|member| !member.permanent);

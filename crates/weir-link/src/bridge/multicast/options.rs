@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The options of the groups of a VLAN (`br_vlan_process_global_one_opts`, `br_vlan_global_opts_fill`).
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::ifla::vlandb::{self, gopts};
@@ -143,13 +144,8 @@ impl Bridge {
         if !snoop.keeps_vlans {
             return true;
         }
-        let context = |vid| {
-            let at = snoop.contexts.binary_search_by_key(&vid, |one| one.vid);
-            snoop.contexts.get(at.ok()?)
-        };
-        context(one)
-            .zip(context(next))
-            .is_some_and(|(one, next)| one.is_same(next))
+        let both = snoop.of(one).zip(snoop.of(next));
+        both.is_some_and(|(one, next)| one.is_same(next))
     }
 
     /// Returns `BRIDGE_VLANDB_GLOBAL_OPTIONS` of the VLANs of a range, which share them.
@@ -159,8 +155,7 @@ impl Bridge {
         let own = FAMILIES.map(|family| self.query_source(guard, family));
         let mut out = Writer::new();
         let snoop = self.snoop.lock();
-        let found = snoop.contexts.binary_search_by_key(&vids.0, |one| one.vid);
-        match found.ok().and_then(|at| snoop.contexts.get(at)) {
+        match snoop.of(vids.0) {
             Some(context) => {
                 let off =
                     self.snooping.by_vlan.load(Relaxed) && !context.reach.snoops.load(Relaxed);
@@ -178,7 +173,7 @@ impl Bridge {
                 context.fill(vids, state, (&snoop, now), &mut out);
             }
             None => {
-                let reach = std::sync::Arc::new(Reach::new(&stack.domain));
+                let reach = Arc::new(Reach::new(&stack.domain));
                 Context::new(vids.0, reach).fill(vids, |_| {}, (&snoop, now), &mut out);
             }
         }

@@ -40,6 +40,7 @@ impl Bridge {
             let mut step = Step {
                 snoop: &mut snoop,
                 at: 0,
+                only: None,
                 shared: &self.snooping,
                 guard,
                 now: stack.clock.now(),

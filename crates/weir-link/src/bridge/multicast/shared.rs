@@ -123,7 +123,7 @@ pub struct Shared {
     /// The context of the bridge.
     pub(super) whole: Arc<Reach>,
     /// Those of VLANs, by id.
-    pub(super) vlans: Published<Vec<(u16, Arc<Reach>)>>,
+    pub(super) vlans: RcuHash<u16, Arc<Reach>>,
     /// The counters of the bridge itself.
     pub own: Counts,
 }
@@ -138,7 +138,7 @@ impl Shared {
             has_ipv6: AtomicBool::new(true),
             table: RcuHash::new(domain),
             whole: Arc::new(Reach::new(domain)),
-            vlans: Published::new(domain, Vec::new()),
+            vlans: RcuHash::new(domain),
             own: Counts::default(),
         }
     }
@@ -148,9 +148,7 @@ impl Shared {
         if vid == 0 || !self.by_vlan.load(Relaxed) {
             return Some(&self.whole);
         }
-        let vlans = self.vlans.load(guard);
-        let at = vlans.binary_search_by_key(&vid, |(vid, _)| *vid).ok()?;
-        let (_, reach) = vlans.get(at)?;
+        let reach = self.vlans.get(&vid, guard)?;
         Some(&**reach).filter(|reach| reach.snoops.load(Relaxed))
     }
 

@@ -24,10 +24,7 @@ type Number = Option<u16>;
 impl Step<'_> {
     /// Goes to the context of a VLAN, if there are such.
     pub(super) fn enter(&mut self, vid: u16) -> bool {
-        let found = self
-            .snoop
-            .contexts
-            .binary_search_by_key(&vid, |one| one.vid);
+        let found = self.snoop.find(vid);
         if let Ok(at) = found {
             self.at = at;
         }
@@ -109,12 +106,6 @@ impl Step<'_> {
         self.at = 0;
     }
 
-    fn publish_vlans(&self) {
-        let vlans = self.snoop.contexts.iter().skip(1);
-        let vlans = vlans.map(|one| (one.vid, one.reach.clone())).collect();
-        self.shared.vlans.replace(vlans);
-    }
-
     /// Turns snooping per VLAN on or off (`br_multicast_toggle_vlan_snooping`).
     fn turn_vlans(&mut self, on: bool) {
         self.shared.by_vlan.store(on, Relaxed);
@@ -143,13 +134,12 @@ impl Step<'_> {
 
     /// Makes the context of a VLAN, if there is none, and takes the bridge itself in or not (`__vlan_add`).
     fn begin_vlan(&mut self, domain: &Domain, vid: u16, member: bool) {
-        let contexts = &mut self.snoop.contexts;
-        self.at = match contexts.binary_search_by_key(&vid, |one| one.vid) {
+        self.at = match self.snoop.find(vid) {
             Ok(at) => at,
             Err(at) => {
-                contexts.insert(at, Context::new(vid, Arc::new(Reach::new(domain))));
-                self.at = at;
-                self.publish_vlans();
+                let reach = Arc::new(Reach::new(domain));
+                self.shared.vlans.insert(vid, reach.clone(), self.guard);
+                self.snoop.contexts.insert(at, Context::new(vid, reach));
                 at
             }
         };
@@ -187,7 +177,7 @@ impl Step<'_> {
     fn end_vlan(&mut self, vid: u16) {
         if self.enter(vid) {
             self.snoop.contexts.remove(self.at);
-            self.publish_vlans();
+            self.shared.vlans.remove(&vid, self.guard);
         }
         self.at = 0;
     }
@@ -252,10 +242,13 @@ impl Step<'_> {
 }
 
 impl Bridge {
-    /// Runs a step about VLANs, if they have contexts.
-    fn vlan_step(&self, stack: &Stack, guard: &Guard, work: impl FnOnce(&mut Step<'_>)) {
+    /// Runs a step about a VLAN, if VLANs have contexts. A request may have thousands of them.
+    fn vlan_step(&self, stack: &Stack, guard: &Guard, vid: u16, work: impl FnOnce(&mut Step<'_>)) {
         if self.keeps_vlans() {
-            self.snoop_step(stack, guard, work);
+            self.snoop_step(stack, guard, |step| {
+                step.only = Some(vid);
+                work(step);
+            });
         }
     }
 
@@ -288,14 +281,14 @@ impl Bridge {
 
     /// Follows a VLAN that the bridge has, with itself in it or not.
     pub fn vlan_begun(&self, stack: &Stack, guard: &Guard, vid: u16, member: bool) {
-        self.vlan_step(stack, guard, |step| {
+        self.vlan_step(stack, guard, vid, |step| {
             step.begin_vlan(&stack.domain, vid, member);
         });
     }
 
     /// Follows the bridge itself, which leaves a VLAN that ports have.
     pub fn vlan_left(&self, stack: &Stack, guard: &Guard, vid: u16) {
-        self.vlan_step(stack, guard, |step| {
+        self.vlan_step(stack, guard, vid, |step| {
             if step.enter(vid) {
                 step.context_mut().member = false;
             }
@@ -305,12 +298,12 @@ impl Bridge {
 
     /// Follows a VLAN that the bridge has no more.
     pub fn vlan_ended(&self, stack: &Stack, guard: &Guard, vid: u16) {
-        self.vlan_step(stack, guard, |step| step.end_vlan(vid));
+        self.vlan_step(stack, guard, vid, |step| step.end_vlan(vid));
     }
 
     /// Follows a port that has come into a VLAN, or left it.
     pub fn port_vlan(&self, stack: &Stack, guard: &Guard, (vid, number): (u16, u16), is_in: bool) {
-        self.vlan_step(stack, guard, |step| match is_in {
+        self.vlan_step(stack, guard, vid, |step| match is_in {
             true => step.begin_port_vlan(vid, number),
             false => step.end_port_vlan(vid, number),
         });
@@ -318,7 +311,7 @@ impl Bridge {
 
     /// Follows the state of a port's VLAN.
     pub fn vlan_state(&self, stack: &Stack, guard: &Guard, (vid, number): (u16, u16), to: u8) {
-        self.vlan_step(stack, guard, |step| step.vlan_state(vid, number, to));
+        self.vlan_step(stack, guard, vid, |step| step.vlan_state(vid, number, to));
     }
 
     /// Turns snooping per VLAN on or off (`br_multicast_toggle_vlan_snooping`).
@@ -379,8 +372,7 @@ impl Bridge {
     /// Returns `MCAST_ROUTER` in a VLAN, of a port or of the bridge itself.
     pub fn vlan_router(&self, vid: u16, number: Number) -> u8 {
         let snoop = self.snoop.lock();
-        let found = snoop.contexts.binary_search_by_key(&vid, |one| one.vid);
-        let Some(context) = found.ok().and_then(|at| snoop.contexts.get(at)) else {
+        let Some(context) = snoop.of(vid) else {
             return router::QUERY;
         };
         match number {
