@@ -71,3 +71,57 @@ c ip link set vx0 nomaster
 c bridge vlan tunnelshow
 c ip link set vx0 master br0
 c bridge vlan tunnelshow
+# The requests of RTM_NEWVLAN, which bridge does not send.
+c bridge vlan add dev vx0 vid 40-42
+c bridge vlan add dev br0 vid 40 self
+ask() {
+    echo "+ ask $*"
+    python3 - "$@" <<'PYTHON'
+import socket, struct, sys
+device, first, last, command, number = sys.argv[1], *map(int, sys.argv[2:])
+def attribute(ty, payload):
+    return struct.pack("=HH", 4 + len(payload), ty) + payload + bytes(-len(payload) % 4)
+tunnel = b""
+if number >= 0:
+    tunnel += attribute(1, struct.pack("=I", number))
+if command >= 0:
+    tunnel += attribute(2, struct.pack("=I", command))
+# BRIDGE_VLAN_INFO_ONLY_OPTS
+entry = attribute(1, struct.pack("=HH", 1 << 6, first))
+if last > first:
+    entry += attribute(2, struct.pack("=H", last))
+entry += attribute(4 | 0x8000, tunnel)
+body = struct.pack("=BBHI", 7, 0, 0, socket.if_nametoindex(device)) + attribute(1 | 0x8000, entry)
+link = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+for option in (10, 11):  # NETLINK_CAP_ACK, NETLINK_EXT_ACK
+    link.setsockopt(270, option, 1)
+link.send(struct.pack("=IHHII", 16 + len(body), 112, 5, 1, 0) + body)
+answer = link.recv(4096)
+print("answer", struct.unpack_from("=i", answer, 16)[0])
+at = 36
+while at + 4 <= len(answer):
+    size, ty = struct.unpack_from("=HH", answer, at)
+    if ty == 1:
+        print(answer[at + 4:at + size].rstrip(b"\0").decode())
+    at += (size + 3) & ~3
+PYTHON
+}
+SETLINK=19 DELLINK=17
+ask br0 40 40 $SETLINK 4000
+ask vx0 40 40 $SETLINK 4000
+c bridge link set dev vx0 vlan_tunnel on
+ask vx0 40 40 -1 4000
+ask vx0 40 40 $SETLINK -1
+ask vx0 40 40 16 4000
+ask vx0 40 40 65555 4000
+ask vx0 40 40 -1 -1
+ask vx0 40 40 $SETLINK 4000
+ask vx0 40 40 $SETLINK 4000
+ask vx0 41 42 $SETLINK 4001
+ask vx0 50 50 $SETLINK 5000
+c bridge vlan tunnelshow dev vx0
+ask vx0 40 41 $DELLINK -1
+ask vx0 40 41 $DELLINK -1
+ask vx0 40 40 $SETLINK 16777216
+ask vx0 41 41 $SETLINK 4294967295
+c bridge vlan tunnelshow dev vx0
