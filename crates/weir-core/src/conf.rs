@@ -108,8 +108,8 @@ pub enum Target {
 pub struct Special<S: Slot> {
     /// The slots, and their values.
     pub values: &'static [(S, i32)],
-    /// The defaults of sets of the other devices.
-    pub of: &'static S::Defaults,
+    /// Returns the defaults of sets of the other devices: those, and not others with the same values.
+    pub of: fn() -> &'static S::Defaults,
     /// The same with `values` in place of theirs. A set with these defaults that nobody changed has them already.
     pub defaults: &'static S::Defaults,
 }
@@ -211,12 +211,15 @@ impl<S: Slot> Conf<S> {
         }
     }
 
-    /// Copies all values of another set, except those of the slots in `special`, which get the values there.
-    pub fn copy_but(&self, from: &Self, special: &Special<S>) {
+    /// Copies all values of another set, except those of the slots in `special`, if any, which get the values there.
+    pub fn copy_but(&self, from: &Self, special: Option<&Special<S>>) {
+        let Some(special) = special else {
+            return self.copy(from);
+        };
         let untouched = |conf: &Self, defaults| {
             std::ptr::eq(conf.defaults, defaults) && conf.one.load(Relaxed) == 0
         };
-        if untouched(self, special.defaults) && untouched(from, special.of) {
+        if untouched(self, special.defaults) && untouched(from, (special.of)()) {
             return;
         }
         for index in 0..self.defaults.as_ref().len() {
@@ -310,12 +313,12 @@ mod tests {
         let special = Conf::<Few>::with_defaults(&OWN);
         let own = Special {
             values: &[(Few::A, 8), (Few::B, 9)],
-            of: Few::defaults(),
+            of: Few::defaults,
             defaults: &OWN,
         };
-        special.copy_but(&Conf::default(), &own);
+        special.copy_but(&Conf::default(), Some(&own));
         assert!(all(&special) == [8, 9, 3] && special.one.load(Relaxed) == 0);
-        special.copy_but(&conf, &own);
+        special.copy_but(&conf, Some(&own));
         assert!(all(&special) == [8, 9, 5] && special.own.get().is_none());
     }
 

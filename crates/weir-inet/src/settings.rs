@@ -224,37 +224,17 @@ const IPV6_OF_LOOPBACK: [(Ipv6Conf, i32); 2] =
 static LOOPBACK4: [i32; Ipv4Conf::ALL.len()] = Ipv4Conf::with(IPV4_OF_DEVICES, IPV4_OF_LOOPBACK);
 static LOOPBACK6: [i32; Ipv6Conf::ALL.len()] = Ipv6Conf::with(Ipv6Conf::DEFAULTS, IPV6_OF_LOOPBACK);
 
-impl DeviceConf {
-    /// Copies the IPv4 settings of a namespace's devices to come to those of a new device.
-    pub(crate) fn begin_ipv4(&self, of: &Self, loopback: bool) {
-        match loopback {
-            false => self.ipv4.copy(&of.ipv4),
-            true => self.ipv4.copy_but(
-                &of.ipv4,
-                &Special {
-                    values: &IPV4_OF_LOOPBACK,
-                    of: &DEVICES4,
-                    defaults: &LOOPBACK4,
-                },
-            ),
-        }
-    }
-
-    /// The same of IPv6.
-    pub(crate) fn begin_ipv6(&self, of: &Self, loopback: bool) {
-        match loopback {
-            false => self.ipv6.copy(&of.ipv6),
-            true => self.ipv6.copy_but(
-                &of.ipv6,
-                &Special {
-                    values: &IPV6_OF_LOOPBACK,
-                    of: Ipv6Conf::defaults(),
-                    defaults: &LOOPBACK6,
-                },
-            ),
-        }
-    }
-}
+/// How a loopback device's settings differ from those of others.
+pub(crate) static SPECIAL4: Special<Ipv4Conf> = Special {
+    values: &IPV4_OF_LOOPBACK,
+    of: || &DEVICES4,
+    defaults: &LOOPBACK4,
+};
+pub(crate) static SPECIAL6: Special<Ipv6Conf> = Special {
+    values: &IPV6_OF_LOOPBACK,
+    of: Ipv6Conf::defaults,
+    defaults: &LOOPBACK6,
+};
 
 /// Of the tables of the two families (`arp_tbl`, `nd_tbl`) this differs.
 static NEIGH6: [i32; Neigh::ALL.len()] = Neigh::with(Neigh::DEFAULTS, [(Neigh::Locktime, 0)]);

@@ -60,7 +60,9 @@ use crate::listen::{ConfEvent, conf4};
 use crate::namespace::Namespace;
 use crate::neigh::{self, Protocol, WithNeighbours};
 use crate::parts::Key;
-use crate::settings::{Conf, HasIp, IPV4_MIN_MTU, Ipv4Conf, Target, WithSettings, written};
+use crate::settings::{
+    Conf, HasIp, IPV4_MIN_MTU, Ipv4Conf, SPECIAL4, Target, WithSettings, written,
+};
 use crate::sockets::{interest, sockets};
 use crate::stack::Stack;
 
@@ -232,7 +234,11 @@ pub fn larger(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> i32 {
 /// (`inetdev_init`).
 pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let loopback = device.flags() & iff::LOOPBACK != 0;
-    device.conf().begin_ipv4(&ns.conf().default, loopback);
+    let special = loopback.then_some(&SPECIAL4);
+    device
+        .conf()
+        .ipv4
+        .copy_but(&ns.conf().default.ipv4, special);
     device.conf().neigh4.copy(&ns.conf().default.neigh4);
     if device.has_ipv4() {
         conf4(stack, ns, &ConfEvent::Began(device));

@@ -47,7 +47,7 @@ use crate::mib::WithMib;
 use crate::namespace::Namespace;
 use crate::neigh::{self, Protocol, WithNeighbours};
 use crate::parts::Key;
-use crate::settings::{Conf, HasIp, Ipv6Conf, Target, WithSettings};
+use crate::settings::{Conf, HasIp, Ipv6Conf, SPECIAL6, Target, WithSettings};
 use crate::stack::Stack;
 
 /// A device's IPv6 side, beside settings.
@@ -308,7 +308,11 @@ const NEVER_TEMPORARY: [u16; 4] = [arphrd::TUNNEL, arphrd::TUNNEL6, arphrd::SIT,
 /// (`ipv6_add_dev`).
 pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let loopback = device.flags() & iff::LOOPBACK != 0;
-    device.conf().begin_ipv6(&ns.conf().default, loopback);
+    let special = loopback.then_some(&SPECIAL6);
+    device
+        .conf()
+        .ipv6
+        .copy_but(&ns.conf().default.ipv6, special);
     device.mib().clear();
     device.ipv6().set_token(0);
     let secret = *ns.ipv6().secret.lock();
