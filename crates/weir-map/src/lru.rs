@@ -147,8 +147,6 @@ pub(crate) struct Lru<S: Shape> {
     /// Whether nobody looks at the key and the value of an evicted entry.
     blind: bool,
     marks: Marks,
-    /// Whether the lists are not exact, and entries have marks.
-    marked: bool,
     max_entries: u32,
     /// The number of free nodes that a lane takes at once, and the most that it takes for a batch.
     target: u32,
@@ -257,7 +255,6 @@ impl<S: Shape> Lru<S> {
             })),
             spread: options.spread,
             marks,
-            marked: !exact,
             max_entries,
             target,
             most_local,
@@ -355,7 +352,7 @@ impl<S: Shape> Lru<S> {
         if self.idle > 0 {
             self.stamp(slot);
         }
-        if !self.marked
+        if !self.marks.counts()
             && let Lists::Exact(list) = &self.shards[0].lock().lists
         {
             list.touch(slot);
@@ -511,7 +508,7 @@ impl<S: Shape> Lru<S> {
                 lane.free -= 1;
                 if self.bags {
                     self.fill(number, lane, slot);
-                } else if self.marked {
+                } else if self.marks.counts() {
                     lane.pending.push((slot, fold(hash)));
                 } else {
                     self.admit(&mut self.shards[0].lock(), &[(slot, 0)]);
@@ -625,7 +622,7 @@ impl<S: Shape> Lru<S> {
             owner = self.owner(slot);
             read(slot);
         };
-        let removed = if self.marked {
+        let removed = if self.marks.counts() {
             self.table.remove(hash, key, true, read)
         } else {
             let shard = self.shards[0].lock();

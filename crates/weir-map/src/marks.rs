@@ -27,6 +27,12 @@ impl Marks {
         }
     }
 
+    /// Whether uses are counted: exact lists are not kept by them.
+    #[inline(always)]
+    pub(crate) fn counts(self) -> bool {
+        self.most > 0
+    }
+
     /// Whether the bytes have owners.
     #[inline(always)]
     pub(crate) fn has_owner(self) -> bool {
