@@ -391,13 +391,18 @@ impl<'g> Cx<'g> {
 
     /// Drops all packets of a batch for one reason.
     pub fn drop_batch(&self, device: &Device, place: Place, reason: DropReason, mut batch: Batch) {
+        self.drop_all(device, place, reason, &mut batch);
+    }
+
+    /// Does the same and leaves the batch empty.
+    pub fn drop_all(&self, device: &Device, place: Place, reason: DropReason, batch: &mut Batch) {
         if self.are_drops_observed() {
-            let ended = batch.into_iter().map(|packet| (packet, Some(reason)));
+            let ended = batch.drain().map(|packet| (packet, Some(reason)));
             return self.end_all(device, place, ended);
         }
         if !batch.is_empty() {
             device.count_drops(place, reason, batch.len() as u64);
-            self.state.cache.borrow_mut().free_bulk(&mut batch);
+            self.state.cache.borrow_mut().free_bulk(batch);
         }
     }
 
@@ -448,18 +453,18 @@ impl<'g> Cx<'g> {
     }
 
     /// Frees all packets of a batch that reached their destination.
-    pub fn consume_batch(&self, batch: Batch) {
+    pub fn consume_batch(&self, mut batch: Batch) {
         let count = batch.len();
         let stages = &self.state.stages;
-        stages.inner(Stage::Buffers, count, || self.free_batch(batch));
+        stages.inner(Stage::Buffers, count, || self.free_all(&mut batch));
     }
 
-    /// Does the same as part of the stage that ends next.
-    pub fn free_batch(&self, mut batch: Batch) {
+    /// Does the same as part of the stage that ends next, and leaves the batch empty.
+    pub fn free_all(&self, batch: &mut Batch) {
         if self.stack.trace.is_on() {
             batch.iter().for_each(|packet| self.stack.trace.end(packet));
         }
-        self.state.cache.borrow_mut().free_bulk(&mut batch);
+        self.state.cache.borrow_mut().free_bulk(batch);
     }
 
     /// Returns the time to record as that of the last use of something that several CPUs use. In real time it has the

@@ -100,23 +100,28 @@ impl Buffers {
         batch: &mut Batch,
         frames: impl IntoIterator<Item = &'f [u8]>,
     ) -> usize {
-        let records = self.records().iter().rev();
-        let mut made = 0;
-        for ((record, slot), frame) in records.zip(batch.free_slots()).zip(frames) {
+        // One index into the records is all that the loop keeps of them.
+        let mut records = self.records();
+        for (slot, frame) in batch.free_slots().iter_mut().zip(frames) {
+            let Some((&record, rest)) = records.split_last() else {
+                break;
+            };
             if frame.len() > FRAME_DATA {
                 break;
             }
-            let start = HEADROOM + shift(*record, frame.len());
+            let start = HEADROOM + shift(record, frame.len());
             // SAFETY: the set owns the record, and gives it up to the packet below. The frame has room for `FRAME_DATA`
             // bytes after its headroom, and `shift` leaves room for these.
             unsafe {
-                record::init_with(*record, start as u16, frame.len() as u32);
-                copy(frame, short_frame_of(*record).add(start));
-                slot.write(Packet::from_record(*record));
+                record::init_with(record, start as u16, frame.len() as u32);
+                copy(frame, short_frame_of(record).add(start));
+                slot.write(Packet::from_record(record));
             }
-            made += 1;
+            records = rest;
         }
-        self.len -= made;
+        let left = records.len();
+        let made = self.len - left;
+        self.len = left;
         // SAFETY: so many of the free slots have been written, first to last, with packets of the records that the set
         // has just forgotten.
         unsafe { batch.lengthen(made) };
@@ -151,13 +156,11 @@ unsafe fn copy(frame: &[u8], to: NonNull<u8>) {
     /// As for the caller; there are `N` to `2 * N` bytes.
     #[inline(always)]
     unsafe fn ends<const N: usize>(frame: &[u8], to: NonNull<u8>) {
-        let (from, last) = (frame.as_ptr().cast::<[u8; N]>(), frame.len() - N);
+        let (from, last) = (frame.as_ptr(), frame.len() - N);
         // SAFETY: both ranges lie inside the frame and the target.
         unsafe {
-            let head = from.read();
-            let tail = from.byte_add(last).read();
-            to.cast::<[u8; N]>().write(head);
-            to.add(last).cast::<[u8; N]>().write(tail);
+            std::ptr::copy_nonoverlapping(from, to.as_ptr(), N);
+            std::ptr::copy_nonoverlapping(from.add(last), to.add(last).as_ptr(), N);
         }
     }
     // SAFETY: by contract, and the lengths are those that `ends` takes.

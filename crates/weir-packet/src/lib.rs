@@ -54,6 +54,8 @@ pub use conn::{Conn, ConnInfo};
 pub use dissect::{FlowKeys, Used, dissect, dissect_frame, five_tuple_hash, flow_hash};
 pub use drop_reason::{DropClass, DropReason};
 pub use jhash::jhash2;
-pub use packet::{Flags, LongPackets, Meta, Packet, PacketType, SegmentKind, Segments, VlanTag};
+pub use packet::{
+    Arrival, Flags, LongPackets, Meta, Packet, PacketType, SegmentKind, Segments, VlanTag,
+};
 pub use pool::{Cache, Pool, PoolConfig};
 pub use tunnel::Tunnel;

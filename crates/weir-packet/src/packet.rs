@@ -31,6 +31,7 @@
 //! writes. The bytes of the frame keep the content their previous user left.
 #![allow(unsafe_code)] // the handle is a raw pointer into the arena
 
+pub use self::arrival::Arrival;
 pub use crate::meta::{Flags, LongPackets, Meta, PacketType, SegmentKind, Segments, VlanTag};
 pub use crate::record::{FRAME_DATA, HEADROOM, JUMBO_DATA, Record};
 
@@ -508,38 +509,6 @@ impl Packet {
         })
     }
 
-    /// Describes a received frame, whose data begin at its link-layer header: sets the MAC header, the network
-    /// header `header` bytes behind it, the addressee, the protocol and the place of its arrival, and clears the
-    /// departure time.
-    #[inline(always)]
-    pub fn set_received(
-        &mut self,
-        (time, dev, iif): (u64, u32, u32),
-        (ty, protocol): (PacketType, u16),
-        header: usize,
-    ) {
-        let network = self.offset(header);
-        let record = self.record_mut();
-        let l = &mut record.layout;
-        (l.mac, l.network) = (l.data, network);
-        (l.marks, l.pkt_type) = (l.marks & !DEPARTS, ty);
-        let meta = &mut record.meta;
-        meta.protocol = protocol;
-        (meta.time, meta.dev, meta.iif) = (time, dev, iif);
-    }
-
-    /// Returns 0 if the packet is as [`set_received`](Self::set_received) left it with a header of this length: its
-    /// data begin at the link-layer header, and it has no tag, tunnel, connection, segments or departure time. It is
-    /// not redirected and has no flag `SKIP_CLASSIFY`. Results are to be combined by `|`, without branches.
-    #[inline(always)]
-    pub fn altered(&self, header: usize) -> u32 {
-        let (l, meta) = (self.layout(), &self.record().meta);
-        let mac = l.mac ^ l.data;
-        let network = l.network.wrapping_sub(l.data) ^ header as u16;
-        let marks = l.marks | meta.nest | meta.flags.bits() & Flags::SKIP_CLASSIFY.bits();
-        u32::from(mac | network | u16::from(marks))
-    }
-
     /// Sets the VLAN tag in the metadata (`__vlan_hwaccel_put_tag`) or removes it. A protocol other
     /// than 802.1ad counts as 802.1Q.
     #[inline]
@@ -987,5 +956,6 @@ const _: () = {
     assert!(offset_of!(Meta, cb) == offset_of!(Meta, chain) + 4);
 };
 
+mod arrival;
 #[cfg(test)]
 mod tests;

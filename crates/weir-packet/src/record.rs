@@ -86,7 +86,7 @@ pub struct Record {
 const _: () = assert!(size_of::<Record>() == RECORD && align_of::<Record>() == RECORD);
 
 /// The number of words of a record that an allocation writes: all those before `time`.
-const INIT_WORDS: usize = (offset_of!(Record, meta) + offset_of!(Meta, time)) / 8;
+pub(crate) const INIT_WORDS: usize = (offset_of!(Record, meta) + offset_of!(Meta, time)) / 8;
 const _: () = assert!(INIT_WORDS == 6 && offset_of!(Record, layout.len) == 0);
 const _: () = assert!(offset_of!(Layout, data) == 4 && offset_of!(Layout, mac) == 6);
 

@@ -71,11 +71,14 @@ impl Replay {
         taken
     }
 
+    /// Returns the bytes of frames by their places.
     #[inline(always)]
-    fn bytes(&self, (start, len): (u32, u32)) -> &[u8] {
+    fn bytes<'s>(&'s self) -> impl Fn(&(u32, u32)) -> &'s [u8] {
         let all = self.lines.as_flattened();
-        let (start, len) = (start as usize, len as usize);
-        all.get(start..start + len).unwrap_or_default()
+        move |&(start, len)| {
+            let rest = all.get(start as usize..).unwrap_or_default();
+            rest.get(..len as usize).unwrap_or_default()
+        }
     }
 }
 
@@ -117,14 +120,13 @@ impl Port for Replay {
     ) -> io::Result<usize> {
         let taken = self.pull(self.most.load(Relaxed).min(batch.room()));
         let Some(sieve) = sieve else {
-            let frames = taken.iter().map(|place| self.bytes(*place));
-            let count = fill(memory, batch, taken.len(), frames);
+            let count = fill(memory, batch, taken.len(), taken.iter().map(self.bytes()));
             Counters::add(&self.counters.rx_dropped, (taken.len() - count) as u64);
             return Ok(count);
         };
         let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
-        for (frame, &place) in frames.iter_mut().zip(taken) {
-            *frame = self.bytes(place);
+        for (frame, bytes) in frames.iter_mut().zip(taken.iter().map(self.bytes())) {
+            *frame = bytes;
         }
         let frames = frames.get(..taken.len()).unwrap_or_default();
         let dropped = sieve(frames);

@@ -310,11 +310,11 @@ impl<'g> Starts<'g> {
 
 impl Chain {
     /// Looks up the packets with a bit in `wanted` as a batch, as far as the classifier kinds
-    /// support that. Returns where each packet starts its walk; the caller then walks the packets in
+    /// support that. With the packets comes their protocol, if it is known to be the same. Returns where each packet starts its walk; the caller then walks the packets in
     /// order, one by one.
     pub(crate) fn find_batch<'g>(
         &'g self,
-        packets: &[Packet],
+        (packets, protocol): (&[Packet], Option<u16>),
         mut wanted: u64,
         lookup: &mut Lookup,
         guard: &'g Guard,
@@ -327,7 +327,11 @@ impl Chain {
         };
         let all = u64::MAX >> (BATCH - packets.len().clamp(1, BATCH));
         for (n, proto) in starts.protos.iter().enumerate() {
-            let fits = wanted & proto.fitting(packets);
+            let fits = match protocol {
+                Some(protocol) if proto.takes(protocol) => wanted,
+                Some(_) => 0,
+                None => wanted & proto.fitting(packets),
+            };
             if fits == 0 {
                 continue;
             }
@@ -378,7 +382,12 @@ impl Chain {
 impl Proto {
     #[inline]
     fn is_for(&self, packet: &Packet) -> bool {
-        self.protocol == ETH_P_ALL || self.protocol == protocol(packet)
+        self.takes(protocol(packet))
+    }
+
+    #[inline]
+    fn takes(&self, protocol: u16) -> bool {
+        self.protocol == ETH_P_ALL || self.protocol == protocol
     }
 
     /// Returns a bit for each packet that passes [`is_for`](Self::is_for); all bits if the instance

@@ -63,6 +63,8 @@ pub struct Context<'a, 'g> {
     /// The length in bytes of the shortest packet of the batch, if all of them are as their reception left them
     /// ([`Packet::altered`]) and begin with an Ethernet header.
     pub(crate) unaltered: Option<u32>,
+    /// What the caller knows of the batch.
+    pub received: Option<Received>,
     /// An action has chosen the packet's transmit queue (`netdev_xmit_skip_txqueue`).
     pub(crate) queue_chosen: bool,
     device: Option<&'a dyn Device>,
@@ -83,6 +85,18 @@ pub struct Context<'a, 'g> {
     packets: u64,
     /// What it was reassembled from; 0 if it was not (`tc_skb_cb(skb)->mru`).
     pub(crate) reassembled: u32,
+}
+
+/// What the receive path knows of all packets of a batch, if they are as their reception left them
+/// ([`Packet::altered`]) and begin with an Ethernet header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// Their protocol, if they have the same.
+    pub protocol: Option<u16>,
+    /// The length of the shortest one in bytes.
+    pub shortest: u32,
+    /// The sum of their lengths in bytes.
+    pub bytes: u64,
 }
 
 /// A packet's connection as filters see it.
@@ -155,6 +169,7 @@ impl<'a, 'g> Context<'a, 'g> {
             tx_queues: 1,
             queue_chosen: false,
             unaltered: None,
+            received: None,
             ethernet: true,
             device: None,
             conntrack: None,
@@ -185,6 +200,7 @@ impl<'a, 'g> Context<'a, 'g> {
             tx_queues: self.tx_queues,
             queue_chosen: false,
             unaltered: None,
+            received: None,
             ethernet: self.ethernet,
             device: self.device,
             conntrack: self.conntrack,

@@ -26,7 +26,7 @@ use weir_sync::spin::LockStats;
 
 use crate::block::Block;
 use crate::classifier::Lookup;
-use crate::context::{Context, Copy};
+use crate::context::{Context, Copy, Received};
 use crate::counters::Queue;
 use crate::env::Env;
 use crate::host::Device;
@@ -612,19 +612,26 @@ impl Hook {
         let Some(chain) = self.block.first_chain(cx) else {
             return 0;
         };
-        let mut lens = [0; BATCH];
-        let (wanted, bytes, count) = match unaltered(cx, batch, &mut lens) {
-            Some(bytes) => (all_of(batch), bytes, batch.len() as u64),
-            None => measure(cx, batch, &mut lens),
+        let received = cx.received.take().or_else(|| look_at(batch));
+        cx.unaltered = received.map(|received| received.shortest);
+        lookup.unaltered = received.is_some();
+        let (wanted, bytes, count) = match received {
+            Some(received) => (
+                all_of(batch),
+                received.skb_len(cx, batch),
+                batch.len() as u64,
+            ),
+            None => measure(cx, batch),
         };
         self.node.hook_counters.count(cx.cpu, count, bytes);
-        let starts = chain.find_batch(batch, wanted, lookup, cx.guard);
+        let protocol = received.and_then(|received| received.protocol);
+        let starts = chain.find_batch((batch, protocol), wanted, lookup, cx.guard);
         let walking = starts.walking();
         if walking == 0 {
             return 0;
         }
         starts.prefetch(cx.cpu);
-        if self.run_together(cx, (&starts, &lens, bytes), batch, reason, ended) {
+        if self.run_together(cx, (&starts, bytes), batch, reason, ended) {
             return 0;
         }
         starts.prefetch_for_actions(cx, batch);
@@ -637,7 +644,7 @@ impl Hook {
                 return Some(packet);
             }
             cx.queue_chosen = false;
-            cx.start_packet(lens[n % BATCH], &packet);
+            cx.start_packet(cx.skb_len(&packet), &packet);
             let mut out = Outcome::default();
             let code = chain.walk_from((&starts, n), cx, &mut packet, &mut out);
             match verdict(code, &out, &mut packet, reason) {
@@ -675,34 +682,38 @@ fn all_of(batch: &Batch) -> u64 {
         .unwrap_or(0)
 }
 
-/// If all packets are as their reception left them, notes so, fills in their lengths and returns the sum, as
-/// [`Context::skb_len`] counts them. Most batches are of this kind, and their packets need no tests of their own.
-#[inline]
-fn unaltered(cx: &mut Context<'_, '_>, batch: &Batch, lens: &mut [u64; BATCH]) -> Option<u64> {
-    let (mut altered, mut sum, mut shortest) = (0, 0, u32::MAX);
-    for (packet, to) in batch.iter().zip(lens.iter_mut()) {
-        let len = packet.len();
-        altered |= packet.altered(Ethernet::LEN);
-        shortest = shortest.min(len as u32);
-        sum += len as u64;
-        *to = len as u64;
+impl Received {
+    /// Returns the sum of the lengths of the batch's packets as [`Context::skb_len`] counts them.
+    fn skb_len(&self, cx: &Context<'_, '_>, batch: &Batch) -> u64 {
+        match cx.ingress {
+            true => self.bytes - (batch.len() * Ethernet::LEN) as u64,
+            false => self.bytes,
+        }
     }
-    // Shorter ones begin with no complete header.
-    if altered != 0 || shortest < Ethernet::LEN as u32 {
-        return None;
-    }
-    cx.unaltered = Some(shortest);
-    if !cx.ingress {
-        return Some(sum);
-    }
-    lens.iter_mut()
-        .for_each(|len| *len = len.wrapping_sub(Ethernet::LEN as u64));
-    Some(sum - (batch.len() * Ethernet::LEN) as u64)
 }
 
-/// Fills in the lengths of the packets that are to be classified. Returns their bits, the sum of the lengths and the
-/// number of packets on the wire.
-fn measure(cx: &Context<'_, '_>, batch: &mut Batch, lens: &mut [u64; BATCH]) -> (u64, u64, u64) {
+/// Returns what the receive path would know of a batch. Most batches are as their reception left them, and their packets
+/// need no tests of their own.
+#[inline]
+fn look_at(batch: &Batch) -> Option<Received> {
+    let (mut altered, mut bytes, mut shortest) = (0, 0, u32::MAX);
+    for packet in batch {
+        altered |= packet.altered(Ethernet::LEN);
+        shortest = shortest.min(packet.len() as u32);
+        bytes += packet.len() as u64;
+    }
+    // Shorter ones begin with no complete header.
+    let received = altered == 0 && shortest >= Ethernet::LEN as u32;
+    received.then_some(Received {
+        protocol: None,
+        shortest,
+        bytes,
+    })
+}
+
+/// Returns a bit for each packet that is to be classified, the sum of their lengths and the number of packets on the
+/// wire.
+fn measure(cx: &Context<'_, '_>, batch: &mut Batch) -> (u64, u64, u64) {
     let (mut wanted, mut bytes, mut count) = (0, 0, 0);
     for (i, packet) in batch.iter_mut().enumerate() {
         // See `run`.
@@ -711,9 +722,7 @@ fn measure(cx: &Context<'_, '_>, batch: &mut Batch, lens: &mut [u64; BATCH]) -> 
             continue;
         }
         wanted |= 1 << i;
-        let len = cx.skb_len(packet);
-        lens[i % BATCH] = len;
-        bytes += len;
+        bytes += cx.skb_len(packet);
         count += packet.wire_packets();
     }
     (wanted, bytes, count)

@@ -12,7 +12,7 @@
 
 use weir_packet::batch::BATCH;
 use weir_packet::dissect::dissect_network;
-use weir_packet::header::ethernet::{ETH_P_IP, is_vlan, protocol};
+use weir_packet::header::ethernet::{ETH_P_IP, is_multicast, is_vlan, protocol};
 use weir_packet::header::ipv4::{IP_MF, IP_OFFSET, IPPROTO_TCP, IPPROTO_UDP};
 use weir_packet::header::{Ethernet, Ipv4, Tcp};
 use weir_packet::{FlowKeys, Packet, Used, VlanTag, dissect};
@@ -76,17 +76,29 @@ pub(crate) fn is_plain(head: &Plain) -> bool {
     (kind & KIND == PLAIN) & (rest & FRAGMENT == 0) & transport
 }
 
-impl Source for [Packet] {
+/// The packets of a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct Packets<'a> {
+    pub all: &'a [Packet],
+    /// All are as their reception left them ([`Packet::altered`]), with an Ethernet header.
+    pub unaltered: bool,
+}
+
+impl Source for Packets<'_> {
     #[inline(always)]
     fn keys(&self, n: usize, used: Used, keys: &mut FlowKeys) {
-        if let Some(packet) = self.get(n) {
+        if let Some(packet) = self.all.get(n) {
             dissect(packet, used, keys);
         }
     }
 
     #[inline(always)]
     fn head(&self, n: usize) -> Option<&Plain> {
-        let packet = self.get(n)?;
+        let packet = self.all.get(n)?;
+        if self.unaltered {
+            let ip = packet.protocol == ETH_P_IP;
+            return packet.data().first_chunk().filter(|_| ip);
+        }
         let untagged = packet.protocol == ETH_P_IP && packet.vlan().is_none();
         if !untagged || packet.mac_len() != Ethernet::LEN {
             return None;
@@ -192,60 +204,67 @@ pub struct Dropped {
 }
 
 /// The headers of frames that are judged together.
-struct Heads {
+struct Heads<'f> {
+    frames: &'f [&'f [u8]],
     /// A bit for each frame with complete headers.
     whole: u64,
     tagged: u64,
     multicast: u64,
-    /// The type of the outermost header.
-    types: [u16; BATCH],
-    /// The bits in which the types differ from the first.
-    differ: u16,
-    /// The length from the network header on, in bytes, and the sum.
-    lens: [u32; BATCH],
+    /// The sum of the lengths of those from the network header on, in bytes.
     sum: u64,
+    /// The type of their outermost header, if it is the same.
+    ty: Option<u16>,
 }
 
-impl Heads {
+impl<'f> Heads<'f> {
     #[inline]
-    fn of(frames: &[&[u8]]) -> Self {
+    fn of(frames: &'f [&'f [u8]]) -> Self {
+        Self::alike(frames).unwrap_or_else(|| Self::mixed(frames))
+    }
+
+    /// Returns the headers if they are complete, untagged and of one type, as they mostly are.
+    #[inline]
+    fn alike(frames: &'f [&'f [u8]]) -> Option<Self> {
+        let ty = Ethernet::new(frames.first()?)?.ethertype();
+        let (mut differ, mut multicast, mut sum) = (0, 0, 0);
+        for (n, frame) in frames.iter().enumerate() {
+            let header = frame.first_chunk::<{ Ethernet::LEN }>()?;
+            differ |= u16::from_ne_bytes([header[12], header[13]]) ^ ty.to_be();
+            multicast |= u64::from(header[0] & 1) << n;
+            sum += frame.len() as u64;
+        }
+        (differ == 0 && !is_vlan(ty)).then(|| Self {
+            frames,
+            whole: u64::MAX >> (BATCH - frames.len()),
+            tagged: 0,
+            multicast,
+            sum: sum - (frames.len() * Ethernet::LEN) as u64,
+            ty: Some(ty),
+        })
+    }
+
+    fn mixed(frames: &'f [&'f [u8]]) -> Self {
         let mut heads = Self {
+            frames,
             whole: 0,
             tagged: 0,
             multicast: 0,
-            types: [0; BATCH],
-            differ: 0,
-            lens: [0; BATCH],
             sum: 0,
+            ty: None,
         };
-        let first = frames.first().and_then(|frame| Ethernet::new(frame));
-        let first = first.map_or(0, |header| header.ethertype());
-        let slots = heads.lens.iter_mut().zip(&mut heads.types);
-        let mut bit = 1_u64;
-        for ((len, ty), frame) in slots.zip(frames) {
-            let this = bit;
-            bit <<= 1;
-            let Some(header) = frame.first_chunk::<{ Ethernet::LEN }>() else {
-                heads.differ = u16::MAX;
+        for (n, frame) in frames.iter().enumerate() {
+            let Some(header) = Ethernet::new(frame) else {
                 continue;
             };
-            let proto = u16::from_be_bytes([header[12], header[13]]);
-            let mut at = Ethernet::LEN;
-            if is_vlan(proto) {
-                at += TAG;
-                heads.tagged |= this;
-                if frame.len() < at {
-                    heads.differ = u16::MAX;
-                    continue;
-                }
-            }
-            (*ty, *len) = (proto, (frame.len() - at) as u32);
-            heads.differ |= proto ^ first;
-            heads.sum += u64::from(*len);
-            heads.whole |= this;
-            heads.multicast |= u64::from(header[0] & 1).wrapping_neg() & this;
+            let tag = if is_vlan(header.ethertype()) { TAG } else { 0 };
+            let Some(len) = frame.len().checked_sub(Ethernet::LEN + tag) else {
+                continue;
+            };
+            heads.whole |= 1 << n;
+            heads.tagged |= u64::from(tag != 0) << n;
+            heads.multicast |= u64::from(is_multicast(header.dst())) << n;
+            heads.sum += len as u64;
         }
-        heads.tagged &= heads.whole;
         heads
     }
 
@@ -254,12 +273,22 @@ impl Heads {
         if protocol == ETH_P_ALL {
             return wanted;
         }
-        if self.differ == 0 {
-            return if self.types[0] == protocol { wanted } else { 0 };
+        if let Some(ty) = self.ty {
+            return if ty == protocol { wanted } else { 0 };
         }
-        let types = self.types.iter().enumerate();
-        let fits = types.fold(0, |all, (n, ty)| all | u64::from(*ty == protocol) << n);
+        let is_of = |frame: &[u8]| {
+            Ethernet::new(frame).is_some_and(|header| header.ethertype() == protocol)
+        };
+        let frames = self.frames.iter().enumerate();
+        let fits = frames.fold(0, |all, (n, frame)| all | u64::from(is_of(frame)) << n);
         wanted & fits
+    }
+
+    /// Returns the length of a frame from its network header on, in bytes.
+    fn len(&self, n: usize) -> u64 {
+        let tag = (self.tagged >> (n % BATCH) & 1) as usize * TAG;
+        let frame = self.frames.get(n).map_or(0, |frame| frame.len());
+        frame.saturating_sub(Ethernet::LEN + tag) as u64
     }
 
     /// Returns the sum of the lengths of frames from their network header on, in bytes.
@@ -267,8 +296,7 @@ impl Heads {
         if those == self.whole {
             return self.sum;
         }
-        let lens = set_bits(those).map(|n| u64::from(self.lens[n % BATCH]));
-        lens.sum()
+        set_bits(those).map(|n| self.len(n)).sum()
     }
 }
 
@@ -325,7 +353,7 @@ impl Hook {
 
 /// Drops all frames with a bit in `those` if the filter that they match only drops. Returns the bits of those
 /// that it dropped.
-fn drop_all(cx: Early<'_>, hit: Hit<'_>, those: u64, heads: &Heads) -> u64 {
+fn drop_all(cx: Early<'_>, hit: Hit<'_>, those: u64, heads: &Heads<'_>) -> u64 {
     if !hit.exts.only_drops(cx.guard) {
         return 0;
     }
@@ -339,7 +367,7 @@ fn drop_all(cx: Early<'_>, hit: Hit<'_>, those: u64, heads: &Heads) -> u64 {
 }
 
 /// Drops the frames with a bit in `found` whose filter only drops. Returns their bits.
-fn drop_runs(cx: Early<'_>, hits: &Hits<'_>, found: u64, heads: &Heads) -> u64 {
+fn drop_runs(cx: Early<'_>, hits: &Hits<'_>, found: u64, heads: &Heads<'_>) -> u64 {
     let mut first = None;
     let mut same = true;
     for n in set_bits(found) {
@@ -364,7 +392,7 @@ fn drop_runs(cx: Early<'_>, hits: &Hits<'_>, found: u64, heads: &Heads) -> u64 {
             run.of = Some(hit);
         }
         run.packets += 1;
-        run.bytes += u64::from(heads.lens[n % BATCH]);
+        run.bytes += heads.len(n);
         dropped |= 1 << n;
     }
     run.count(cx);

@@ -65,7 +65,7 @@ mod testing;
 
 pub use budget::Budget;
 pub use classifier::Lookup;
-pub use context::{Context, Copy, CtKey, Defragmented, Whole};
+pub use context::{Context, Copy, CtKey, Defragmented, Received, Whole};
 pub use device::{DeviceTc, Ended};
 pub use early::{Dropped, Early};
 pub use env::{Env, Reply, Requester};

@@ -7,7 +7,6 @@
 //! packets one by one. Otherwise nothing happens here, and the caller runs them one by one.
 
 use weir_netlink::tca::{act, h};
-use weir_packet::batch::BATCH;
 use weir_packet::{Batch, DropReason};
 
 use crate::action::ActionRef;
@@ -97,12 +96,11 @@ fn plan<'g>(
 impl Hook {
     /// Runs the actions for a batch whose look-up is done. Returns `false` if nothing has happened.
     /// Otherwise packets that pass stay in the batch; the others went where
-    /// [`run_batch`](Self::run_batch) sends them. `lens` are the lengths of the packets in bytes, and
-    /// `bytes` is their sum.
+    /// [`run_batch`](Self::run_batch) sends them. `bytes` is the sum of the lengths of the packets.
     pub(crate) fn run_together<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
-        (starts, lens, bytes): (&Starts<'g>, &[u64; BATCH], u64),
+        (starts, bytes): (&Starts<'g>, u64),
         batch: &mut Batch,
         reason: DropReason,
         ended: &mut Vec<Ended>,
@@ -127,11 +125,11 @@ impl Hook {
             // The packets of earlier runs may have left the batch.
             let (from, to) = (run.from - gone, run.to - gone);
             let whole = used == 1;
+            let packets = batch.get_mut(from..to).unwrap_or_default();
             let bytes = match whole {
                 true => bytes,
-                false => lens.get(run.from..run.to).unwrap_or_default().iter().sum(),
+                false => packets.iter().map(|packet| cx.skb_len(packet)).sum(),
             };
-            let packets = batch.get_mut(from..to).unwrap_or_default();
             let length = packets.len();
             let mut out = Outcome::default();
             run.hit.count(cx.cpu, length as u64);

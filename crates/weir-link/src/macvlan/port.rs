@@ -14,7 +14,7 @@ use weir_netlink::ifla::{arphrd, iff, macvlan_mode as mode};
 use weir_netlink::{Error, errno};
 use weir_packet::header::Ethernet;
 use weir_packet::header::ethernet::is_vlan;
-use weir_packet::{Batch, DropReason, LongPackets, Packet, PacketType};
+use weir_packet::{Arrival, Batch, DropReason, LongPackets, Packet, PacketType};
 use weir_sync::hash::RcuHash;
 use weir_sync::rcu::{Guard, Published};
 
@@ -380,7 +380,7 @@ pub fn comes_back(
         true => PacketType::Host,
         false => PacketType::OtherHost,
     };
-    packet.set_received((now, key, index), (ty, protocol), Ethernet::LEN);
+    packet.set_received(Arrival::new(now, key, index), (ty, protocol), Ethernet::LEN);
     if is_vlan(protocol) && packet.vlan().is_none() {
         let Some(inner) = weir_packet::edit::untag(packet) else {
             return false;

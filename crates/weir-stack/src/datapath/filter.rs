@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use weir_packet::{Batch, DropReason, Packet};
-use weir_tc::{Context, Copy, Target, Whole};
+use weir_tc::{Context, Copy, Received, Target, Whole};
 
 use super::fragments::{self, Reassembled};
 use crate::cpu::Cx;
@@ -14,11 +14,17 @@ use crate::drops::Place;
 use crate::stages::Stage;
 use crate::trace::Step;
 
-/// Runs the ingress filters. Leaves the packets that continue to layer 3 in the batch.
+/// Runs the ingress filters. Leaves the packets that continue to layer 3 in the batch. With the batch comes what is
+/// known of it.
 #[inline]
-pub fn ingress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
+pub fn ingress(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    batch: &mut Batch,
+    received: Option<Received>,
+) {
     if device.tc.has_ingress() {
-        run(cx, device, batch, true);
+        run(cx, device, batch, (true, received));
     }
 }
 
@@ -27,12 +33,17 @@ pub fn ingress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
 #[inline]
 pub fn egress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) -> u64 {
     match device.tc.has_egress() {
-        true => run(cx, device, batch, false),
+        true => run(cx, device, batch, (false, None)),
         false => 0,
     }
 }
 
-fn run(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch, ingress: bool) -> u64 {
+fn run(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    batch: &mut Batch,
+    (ingress, received): (bool, Option<Received>),
+) -> u64 {
     let count = batch.len();
     let mut work = cx.state.filters.take().unwrap_or_default();
     let mut sent = cx.state.spare.pop().unwrap_or_default();
@@ -62,6 +73,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch, ingress: bool) 
             tc.trace(&note);
         }
         tc.defragment = Some(&defragment);
+        tc.received = received;
         let (lookup, ended) = (&mut work.lookup, &mut work.ended);
         lookup.time(cx.state.stages.is_timed());
         if ingress {
@@ -86,8 +98,8 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch, ingress: bool) 
         cx.stack.trace.copied(&mut copy.packet);
     }
     match whole {
-        Some(Whole::Dropped(reason)) => cx.drop_batch(device, place, reason, batch.take()),
-        Some(Whole::Consumed) => cx.free_batch(batch.take()),
+        Some(Whole::Dropped(reason)) => cx.drop_all(device, place, reason, batch),
+        Some(Whole::Consumed) => cx.free_all(batch),
         _ if work.ended.is_empty() => {}
         _ => cx.end_all(device, place, work.ended.drain(..)),
     }
@@ -100,7 +112,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch, ingress: bool) 
     cx.state.stages.end(stage, count);
     forward(cx, sent);
     if let Some(Whole::Redirected(target)) = whole {
-        hand_over(cx, target, batch.take());
+        hand_over(cx, target, batch);
     }
     chosen
 }
@@ -114,26 +126,26 @@ pub(super) fn forward(cx: &mut Cx<'_>, mut sent: Vec<Copy>) {
         if let Some(before) = to
             && (before != target || batch.is_full())
         {
-            hand_over(cx, before, batch.take());
+            hand_over(cx, before, &mut batch);
         }
         to = Some(target);
         // There is room: a full batch has just been flushed.
         let _ = batch.push(packet);
     }
     if let Some(target) = to {
-        hand_over(cx, target, batch);
+        hand_over(cx, target, &mut batch);
     }
     cx.state.spare.push(sent);
 }
 
-/// Passes packets to their target device, to be received or transmitted by it.
-fn hand_over(cx: &mut Cx<'_>, target: Target, mut batch: Batch) {
+/// Passes packets to their target device, to be received or transmitted by it. Leaves the batch empty.
+fn hand_over(cx: &mut Cx<'_>, target: Target, batch: &mut Batch) {
     let device = u32::try_from(target.device).ok();
     let Some(device) = device.and_then(|key| cx.device(DeviceKey(key))) else {
         // The device, and its counters with it, was removed just now.
         let (place, reason) = (Place::Backlog, DropReason::DEV_READY);
         cx.stack.gone.count(place, reason, batch.len() as u64);
-        return cx.consume_batch(batch);
+        return cx.consume_batch(batch.take());
     };
     let device = device.clone();
     for packet in batch.iter_mut() {
@@ -153,8 +165,8 @@ fn hand_over(cx: &mut Cx<'_>, target: Target, mut batch: Batch) {
         }
     }
     if target.ingress {
-        cx.receive_redirected(&device, batch);
+        cx.receive_redirected(&device, batch.take());
     } else {
-        super::transmit(cx, &device, batch);
+        super::transmit::transmit_all(cx, &device, batch);
     }
 }

@@ -24,28 +24,27 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::features::bit;
 
-/// Merges received frames, of which `segments` may be TCP segments ([`is_tcp`]).
+/// Merges received frames, of which `segments` may be TCP segments ([`is_tcp`]). Returns `false` if there is
+/// nothing to be merged.
 #[inline]
-pub(super) fn merge(cx: &Cx<'_>, device: &Device, batch: &mut Batch, segments: usize) {
+pub(super) fn merge(cx: &Cx<'_>, device: &Device, batch: &mut Batch, segments: usize) -> bool {
     let active = device.features.active();
     if active & bit::GRO == 0 || batch.len() < 2 {
-        return;
+        return false;
     }
     // A list of datagrams (`rx-gro-list`) is one packet here too.
     let udp = active & (bit::GRO_UDP_FWD | bit::GRO_FRAGLIST) != 0;
     // Batches without segments are the common case where nothing is to be gained.
-    if udp || segments >= 2 {
-        merge_now(cx, device, batch, udp);
-    }
+    (udp || segments >= 2) && merge_now(cx, device, batch, udp)
 }
 
-fn merge_now(cx: &Cx<'_>, device: &Device, batch: &mut Batch, udp: bool) {
+fn merge_now(cx: &Cx<'_>, device: &Device, batch: &mut Batch, udp: bool) -> bool {
     if cx.stack.config.virtual_time && !device.features.gro_asked() || !device.link.polls() {
-        return;
+        return false;
     }
     let handler = device.rx_handler(cx.guard);
     if handler.is_some_and(|handler| handler.long_packets() == LongPackets::NONE) {
-        return;
+        return false;
     }
     let limits = gro::Limits {
         max_size: device.offload().gro_max_size as usize,
@@ -62,6 +61,7 @@ fn merge_now(cx: &Cx<'_>, device: &Device, batch: &mut Batch, udp: bool) {
     if !merged.is_empty() {
         cx.consume_batch(merged);
     }
+    true
 }
 
 /// Returns whether a received frame of a protocol may be a TCP segment, by its first protocol number alone.
@@ -105,15 +105,15 @@ fn must_be_split(device: &Device, guard: &Guard) -> impl Fn(&Packet) -> bool {
     }
 }
 
-/// Splits the packets of a batch that `device` does not take as they are, and passes all packets on in order.
-/// Bit n of `chosen` belongs to packet n and to its segments.
+/// Splits the packets of a batch that `device` does not take as they are, and passes all packets on in order to `next`,
+/// which takes them out of the batch it gets. Bit n of `chosen` belongs to packet n and to its segments.
 #[inline]
 pub(super) fn split(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
-    batch: Batch,
+    batch: &mut Batch,
     chosen: u64,
-    next: impl Fn(&mut Cx<'_>, &Arc<Device>, Batch, u64),
+    next: impl Fn(&mut Cx<'_>, &Arc<Device>, &mut Batch, u64),
 ) {
     if !batch.iter().any(|packet| packet.segments().is_some()) {
         return next(cx, device, batch, chosen);
@@ -126,7 +126,7 @@ pub(super) fn split(
 pub fn split_all(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
-    batch: Batch,
+    mut batch: Batch,
     taken: LongPackets,
     next: impl Fn(&mut Cx<'_>, &Arc<Device>, Batch),
 ) {
@@ -137,28 +137,30 @@ pub fn split_all(
     if !batch.iter().any(long) {
         return next(cx, device, batch);
     }
-    let next = |cx: &mut Cx<'_>, device: &Arc<Device>, batch, _| next(cx, device, batch);
-    split_those(cx, device, batch, 0, long, next);
+    let next = |cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch, _| {
+        next(cx, device, batch.take());
+    };
+    split_those(cx, device, &mut batch, 0, long, next);
 }
 
 fn split_those(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
-    mut batch: Batch,
+    batch: &mut Batch,
     chosen: u64,
     must: impl Fn(&Packet) -> bool,
-    next: impl Fn(&mut Cx<'_>, &Arc<Device>, Batch, u64),
+    next: impl Fn(&mut Cx<'_>, &Arc<Device>, &mut Batch, u64),
 ) {
     let (mut out, mut bits) = (Batch::new(), 0_u64);
     let mut push = |cx: &mut Cx<'_>, packet: Packet, bit: u64| {
         if out.is_full() {
-            next(cx, device, out.take(), std::mem::take(&mut bits));
+            next(cx, device, &mut out, std::mem::take(&mut bits));
         }
         bits |= bit << out.len();
         // There is room: a full batch has just been passed on.
         let _ = out.push(packet);
         if out.is_full() {
-            next(cx, device, out.take(), std::mem::take(&mut bits));
+            next(cx, device, &mut out, std::mem::take(&mut bits));
         }
     };
     let mut segments = std::mem::take(&mut cx.state.segments);
@@ -185,6 +187,6 @@ fn split_those(
     }
     cx.state.segments = segments;
     if !out.is_empty() {
-        next(cx, device, out, bits);
+        next(cx, device, &mut out, bits);
     }
 }

@@ -32,31 +32,27 @@ fn quota(device: &Device, guard: &Guard) -> i64 {
 
 /// Enqueues packets in the qdiscs of their transmit queues. Drains each qdisc as far as it allows,
 /// unless another CPU is already doing so. Bit n of `chosen` means that packet n already has its
-/// transmit queue.
-pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: u64) {
+/// transmit queue. Leaves the batch empty.
+pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch, chosen: u64) {
     if device.lacks_carrier() {
         // Without a carrier, `noop_qdisc` stands in for every qdisc.
-        return cx.drop_batch(device, Place::Qdisc, DropReason::QDISC_DROP, batch);
+        return cx.drop_all(device, Place::Qdisc, DropReason::QDISC_DROP, batch);
     }
-    device.tc.pick(
-        cx.guard,
-        cx.state.id,
-        device.used_queues().0,
-        &mut batch,
-        chosen,
-    );
+    device
+        .tc
+        .pick(cx.guard, cx.state.id, device.used_queues().0, batch, chosen);
     if !device.tc.has_queue() {
-        let rest = super::send_on_wire(cx, device, batch);
-        if !rest.is_empty() {
+        super::send_on_wire(cx, device, batch);
+        if !batch.is_empty() {
             // Linux logs "Virtual device asks to queue packet!" here.
             let stats = device.stats(cx.state.id);
-            stats.tx_dropped.fetch_add(rest.len() as u64, Relaxed);
-            cx.drop_batch(device, Place::Transmit, DropReason::FULL_RING, rest);
+            stats.tx_dropped.fetch_add(batch.len() as u64, Relaxed);
+            cx.drop_all(device, Place::Transmit, DropReason::FULL_RING, batch);
         }
         return;
     }
     if device.tc.roots(cx.guard) == 1 {
-        return enqueue_at(cx, device, 0, batch);
+        return enqueue_at(cx, device, 0, batch.take());
     }
     while let Some(queue) = batch.first().map(|packet| packet.queue) {
         let mut part = Batch::new();
@@ -270,10 +266,10 @@ fn work(
         }
         super::filter::forward(cx, sent);
         if !batch.is_empty() {
-            let mut rest = super::send_on_wire(cx, device, batch.take());
-            if !rest.is_empty() {
+            super::send_on_wire(cx, device, &mut batch);
+            if !batch.is_empty() {
                 let mut drops = std::mem::take(&mut cx.state.drops);
-                worker.requeue(&room, &mut rest, &mut drops);
+                worker.requeue(&room, &mut batch, &mut drops);
                 end_all(cx, device, &mut drops);
                 cx.state.drops = drops;
             }

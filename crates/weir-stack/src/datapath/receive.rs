@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_packet::header::Ethernet;
 use weir_packet::header::ethernet::{BROADCAST, is_multicast, is_vlan};
-use weir_packet::{Batch, DropReason, Packet, PacketType, VlanTag};
+use weir_packet::{Arrival, Batch, DropReason, Packet, PacketType, VlanTag};
+use weir_tc::Received;
 
 use crate::cpu::Cx;
 use crate::device::{Device, Direction, Taps};
@@ -44,38 +45,30 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         return cx.drop_batch(device, Place::Receive, DropReason::DEV_READY, batch);
     }
     let (count, full) = (batch.len(), batch.is_full());
-    let arrival = (cx.now, device.key.0, device.ifindex());
+    let arrival = Arrival::new(cx.now, device.key.0, device.ifindex());
     let address = word_of(&device.address());
-    let (mut octets, mut whole) = (0, true);
-    let mut seen = Seen::default();
-    if device.is_bare() {
-        for packet in batch.iter_mut() {
-            octets += packet.len() as u64;
-            packet.set_received(arrival, (PacketType::Host, packet.protocol), 0);
-            seen.segments += usize::from(is_tcp(packet.protocol, packet.data()));
-        }
+    let seen = if device.is_bare() {
+        classify_bare(&mut batch, arrival)
     } else {
-        for packet in batch.iter_mut() {
-            octets += packet.len() as u64;
-            whole &= classify_frame(packet, arrival, address, &mut seen);
-        }
-    }
+        let plain = classify_plain(&mut batch, arrival, address);
+        plain.unwrap_or_else(|| classify_each(&mut batch, arrival, address))
+    };
     let stats = device.stats(cx.state.id);
     if !device.link.counts_itself() {
         stats.rx_packets.fetch_add(count as u64, Relaxed);
-        stats.rx_bytes.fetch_add(octets, Relaxed);
+        stats.rx_bytes.fetch_add(seen.octets, Relaxed);
         if seen.multicast > 0 {
             stats.multicast.fetch_add(seen.multicast, Relaxed);
         }
     }
-    if !whole {
+    if seen.short {
         let short = batch.iter().enumerate();
         let short = short.fold(0, |all, (n, packet)| all | u64::from(is_short(packet)) << n);
         let part = batch.split_off(short);
         stats.rx_errors.fetch_add(part.len() as u64, Relaxed);
         cx.drop_batch(device, Place::Receive, DropReason::PKT_TOO_SMALL, part);
     }
-    super::offload::merge(cx, device, &mut batch, seen.segments);
+    let merged = super::offload::merge(cx, device, &mut batch, seen.segments);
     if device.steering.is_on() {
         // The packets are counted behind the steering.
         cx.state.stages.end(Stage::Receive, 0);
@@ -92,12 +85,17 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     } else if cx.state.holds() {
         return cx.hold(device, batch, false);
     }
-    steered(cx, device, batch);
+    continues(cx, device, batch, seen.received.filter(|_| !merged));
 }
 
 /// Continues behind the steering, on the CPU that works on the packets.
+pub fn steered(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+    continues(cx, device, batch, None);
+}
+
+/// Does the same with what is known of the batch.
 #[inline]
-pub fn steered(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+fn continues(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, received: Option<Received>) {
     let count = batch.len();
     let processed = cx.stack.received.get(cx.state.id);
     processed.store(processed.load(Relaxed) + count as u64, Relaxed);
@@ -105,7 +103,10 @@ pub fn steered(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     trace.steps(device, cx.now, batch.iter_mut(), Step::Received);
     observe(cx, device, Direction::Rx, &batch);
     cx.state.stages.end(Stage::Receive, count);
-    receive_classified(cx, device, batch);
+    super::filter::ingress(cx, device, &mut batch, received);
+    if !batch.is_empty() {
+        deliver(cx, device, batch);
+    }
 }
 
 /// Passes frames to the observers of the device and of all devices.
@@ -139,21 +140,83 @@ struct Seen {
     multicast: u64,
     /// Frames that may be TCP segments.
     segments: usize,
+    /// The sum of their lengths in bytes.
+    octets: u64,
+    /// A frame has no complete header.
+    short: bool,
+    /// What the filters need not look at again.
+    received: Option<Received>,
+}
+
+/// Classifies frames to the device's address, without tags and with nothing from before, as those of most batches are.
+/// Returns `None` at another frame; all of them are then left to [`classify_frame`].
+// As a call it has all registers to itself.
+#[inline(never)]
+fn classify_plain(batch: &mut Batch, arrival: Arrival, address: u64) -> Option<Seen> {
+    let (mut octets, mut shortest, mut segments) = (0, u32::MAX, 0);
+    let first = batch.first()?.data().get(12..)?.first_chunk()?;
+    // The protocol of the first frame, and the bits in which that of any other differs.
+    let (first, mut differ) = (u16::from_be_bytes(*first), 0);
+    for packet in batch.iter_mut() {
+        if packet.laden() != 0 {
+            return None;
+        }
+        let frame = packet.data();
+        let &[w0, w1, w2, w3, w4, w5, w6, w7, _, _, _, _, t0, t1] = frame.first_chunk()?;
+        // One load has the address and two bytes more.
+        let word = u64::from_ne_bytes([w0, w1, w2, w3, w4, w5, w6, w7]);
+        let protocol = u16::from_be_bytes([t0, t1]);
+        let to_us = word & word_of(&BROADCAST) == address;
+        if !to_us || is_vlan(protocol) {
+            return None;
+        }
+        segments += usize::from(is_tcp(protocol, frame));
+        octets += frame.len() as u64;
+        shortest = shortest.min(frame.len() as u32);
+        differ |= protocol ^ first;
+        packet.set_received(arrival, (PacketType::Host, protocol), Ethernet::LEN);
+    }
+    Some(Seen {
+        segments,
+        octets,
+        received: Some(Received {
+            protocol: (differ == 0).then_some(first),
+            shortest,
+            bytes: octets,
+        }),
+        ..Seen::default()
+    })
+}
+
+/// Classifies packets of a device without a link-layer header.
+fn classify_bare(batch: &mut Batch, arrival: Arrival) -> Seen {
+    let mut seen = Seen::default();
+    for packet in batch.iter_mut() {
+        seen.octets += packet.len() as u64;
+        packet.set_received(arrival, (PacketType::Host, packet.protocol), 0);
+        seen.segments += usize::from(is_tcp(packet.protocol, packet.data()));
+    }
+    seen
+}
+
+/// Classifies frames one by one.
+fn classify_each(batch: &mut Batch, arrival: Arrival, address: u64) -> Seen {
+    let mut seen = Seen::default();
+    for packet in batch.iter_mut() {
+        seen.octets += packet.len() as u64;
+        seen.short |= !classify_frame(packet, arrival, address, &mut seen);
+    }
+    seen
 }
 
 /// Sets the packet type, the protocol, the offsets and the place of arrival. Returns `false` for a frame
 /// without a complete header.
 #[inline(always)]
-fn classify_frame(
-    packet: &mut Packet,
-    arrival: (u64, u32, u32),
-    address: u64,
-    seen: &mut Seen,
-) -> bool {
+fn classify_frame(packet: &mut Packet, arrival: Arrival, address: u64, seen: &mut Seen) -> bool {
     let frame = packet.data();
     let Some(&[d0, d1, d2, d3, d4, d5, _, _, _, _, _, _, t0, t1]) = frame.first_chunk() else {
         packet.set_departure(None);
-        (packet.time, packet.dev, packet.iif) = arrival;
+        packet.set_arrival(arrival);
         return false;
     };
     let destination = [d0, d1, d2, d3, d4, d5];
@@ -161,7 +224,9 @@ fn classify_frame(
     let ty = if word_of(&destination) == address {
         PacketType::Host
     } else {
-        not_to_us(destination, &mut seen.multicast)
+        let ty = not_to_us(destination);
+        seen.multicast += u64::from(ty != PacketType::OtherHost);
+        ty
     };
     if !is_vlan(protocol) {
         seen.segments += usize::from(is_tcp(protocol, frame));
@@ -174,17 +239,14 @@ fn classify_frame(
     whole
 }
 
-/// Returns the packet type of a frame to another address than the device's, and counts frames to groups.
+/// Returns the packet type of a frame to another address than the device's.
 // As a call it leaves the registers to the loop over the frames, most of which go to the device.
 #[inline(never)]
-fn not_to_us(destination: [u8; 6], multicast: &mut u64) -> PacketType {
-    if !is_multicast(destination) {
-        return PacketType::OtherHost;
-    }
-    *multicast += 1;
+fn not_to_us(destination: [u8; 6]) -> PacketType {
     match destination {
         BROADCAST => PacketType::Broadcast,
-        _ => PacketType::Multicast,
+        group if is_multicast(group) => PacketType::Multicast,
+        _ => PacketType::OtherHost,
     }
 }
 
@@ -211,11 +273,10 @@ fn untag_frame(packet: &mut Packet) -> bool {
 /// Continues from the ingress filters on. Frames redirected to a device's ingress enter here.
 #[inline]
 pub fn receive_classified(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
-    super::filter::ingress(cx, device, &mut batch);
-    if batch.is_empty() {
-        return;
+    super::filter::ingress(cx, device, &mut batch, None);
+    if !batch.is_empty() {
+        deliver(cx, device, batch);
     }
-    deliver(cx, device, batch);
 }
 
 /// Continues after the ingress filters, with frames that come back from a detour through an ifb.
@@ -353,6 +414,71 @@ impl<'g> Tagged<'g> {
     fn flush(&mut self, cx: &mut Cx<'_>) {
         if let Some(upper) = self.upper.take() {
             cx.receive_later(upper, self.batch.take());
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use weir_packet::{Pool, PoolConfig};
+
+    use super::*;
+
+    const HERE: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+    /// Frames to the device, and some that are not plain.
+    fn frame() -> impl Strategy<Value = Vec<u8>> {
+        let protocols = select(vec![0x0800_u16, 0x0800, 0x0800, 0x86dd, 0x0806]);
+        let other = prop_oneof![99 => Just(0), 1 => 1..4_u8];
+        (protocols, other, select(vec![6_u8, 17]), 20..80_usize).prop_map(
+            |(protocol, other, above, len)| {
+                let mut frame = [&HERE[..], &[2, 0, 0, 0, 0, 2]].concat();
+                match other {
+                    1 => frame[5] = 7,
+                    2 => frame[..6].copy_from_slice(&BROADCAST),
+                    3 => frame.extend([0x81, 0, 0, 5]),
+                    _ => {}
+                }
+                frame.extend(protocol.to_be_bytes());
+                frame.resize(len, above);
+                frame
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn plain_frames_are_classified_as_others(frames in vec(frame(), 1..=64)) {
+            let pool = Pool::new(PoolConfig::default());
+            let batch = || {
+                let mut batch = Batch::new();
+                let packets = frames.iter().map(|frame| pool.packet(frame).unwrap());
+                packets.for_each(|packet| batch.push(packet).unwrap());
+                batch
+            };
+            let (mut plain, mut each) = (batch(), batch());
+            let (arrival, address) = (Arrival::new(9, 5, 3), word_of(&HERE));
+            let one = classify_each(&mut each, arrival, address);
+            let Some(all) = classify_plain(&mut plain, arrival, address) else {
+                // What has been written to the first ones changes nothing.
+                let seen = classify_each(&mut plain, arrival, address);
+                prop_assert_eq!((seen.segments, seen.multicast), (one.segments, one.multicast));
+                return Ok(());
+            };
+            prop_assert_eq!((all.segments, all.octets), (one.segments, one.octets));
+            prop_assert_eq!((all.multicast, one.multicast, one.short), (0, 0, false));
+            let received = all.received.unwrap();
+            prop_assert_eq!(received.bytes, plain.bytes());
+            let of = |packet: &Packet| (packet.time, packet.dev, packet.iif, packet.protocol);
+            for (a, b) in plain.iter().zip(&each) {
+                prop_assert_eq!((of(a), a.altered(Ethernet::LEN)), (of(b), 0));
+                prop_assert_eq!(a.pkt_type(), b.pkt_type());
+                prop_assert!(received.shortest as usize <= a.len());
+                prop_assert!(received.protocol.is_none_or(|protocol| protocol == a.protocol));
+            }
         }
     }
 }

@@ -17,17 +17,22 @@ const RECURSION_LIMIT: u32 = 8;
 
 /// Sends frames that begin with a link-layer header through the egress filters and the qdisc.
 pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+    transmit_all(cx, device, &mut batch);
+}
+
+/// Does the same and leaves the batch empty.
+pub(super) fn transmit_all(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     cx.state.stages.start();
     if !device.is_up() {
-        return cx.drop_batch(device, Place::Transmit, DropReason::DEV_READY, batch);
+        return cx.drop_all(device, Place::Transmit, DropReason::DEV_READY, batch);
     }
     if cx.state.transmit_depth >= RECURSION_LIMIT {
-        return cx.drop_batch(device, Place::Transmit, DropReason::RECURSION_LIMIT, batch);
+        return cx.drop_all(device, Place::Transmit, DropReason::RECURSION_LIMIT, batch);
     }
     let trace = &cx.stack.trace;
     trace.steps(device, cx.now, batch.iter_mut(), Step::Transmit);
     cx.state.transmit_depth += 1;
-    let chosen = super::filter::egress(cx, device, &mut batch);
+    let chosen = super::filter::egress(cx, device, batch);
     if !batch.is_empty() {
         super::offload::split(cx, device, batch, chosen, super::queue::enqueue);
     }
@@ -35,23 +40,20 @@ pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
 }
 
 /// Performs the last step: observers, counters, the wire or the kind's transmit
-/// (`dev_hard_start_xmit`). Returns the packets the device had no room for.
-pub fn send_on_wire(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batch {
+/// (`dev_hard_start_xmit`). Leaves the packets the device had no room for in the batch.
+pub fn send_on_wire(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     if !device.is_up() {
-        cx.drop_batch(device, Place::Transmit, DropReason::DEV_READY, batch);
-        return Batch::new();
+        return cx.drop_all(device, Place::Transmit, DropReason::DEV_READY, batch);
     }
     let (count, guard) = (batch.len(), cx.guard);
-    let mut rest = Batch::new();
     match device.wire(guard) {
-        Some(wire) => rest = onto(cx, device, &**wire, batch),
+        Some(wire) => onto(cx, device, &**wire, batch),
         None => {
-            goes(cx, device, &batch);
-            device.link.transmit(cx, device, batch);
+            goes(cx, device, batch);
+            device.link.transmit(cx, device, batch.take());
         }
     }
     cx.state.stages.end(Stage::Transmit, count);
-    rest
 }
 
 /// Shows frames that leave the device to the observers and counts them.
@@ -69,13 +71,13 @@ fn goes(cx: &Cx<'_>, device: &Device, frames: &[Packet]) {
     }
 }
 
-/// Passes frames to a wire in order until one of its queues is full. Returns the rest.
-fn onto(cx: &mut Cx<'_>, device: &Arc<Device>, wire: &dyn Wire, mut batch: Batch) -> Batch {
+/// Passes frames to a wire in order until one of its queues is full. Leaves the rest in the batch.
+fn onto(cx: &mut Cx<'_>, device: &Arc<Device>, wire: &dyn Wire, batch: &mut Batch) {
     while let Some(queue) = batch.first().map(|packet| packet.queue) {
         let tx = device.tx(queue);
         // A qdisc that spans several queues does not know which of them its packets will use.
         let Some(tx) = tx.filter(|tx| tx.gate.room(wire.completes()).is_some()) else {
-            return batch;
+            return;
         };
         let run = batch.iter().take_while(|packet| packet.queue == queue);
         let run = run.count();
@@ -93,8 +95,8 @@ fn onto(cx: &mut Cx<'_>, device: &Arc<Device>, wire: &dyn Wire, mut batch: Batch
         }
         if !frames.is_empty() {
             batch.move_to(&mut frames);
-            return frames;
+            *batch = frames;
+            return;
         }
     }
-    batch
 }

@@ -154,10 +154,12 @@ impl Kind for Skbmod {
         _out: &mut Outcome<'g>,
     ) {
         common.hit_many(cx, packets.len() as u64, bytes, false);
-        // The plan has made sure that the packets are long enough.
-        let headers = packets
-            .iter_mut()
-            .filter_map(|packet| packet.mac_mut().first_chunk_mut());
+        // The plan has made sure that the packets are long enough. The data of unaltered ones begin at their header.
+        let unaltered = cx.unaltered.is_some();
+        let headers = packets.iter_mut().filter_map(|packet| match unaltered {
+            true => packet.data_mut().first_chunk_mut(),
+            false => packet.mac_mut().first_chunk_mut(),
+        });
         match *self.params.load(cx.guard) {
             Params::Set(Some(dst), Some(src), None) => {
                 let [d0, d1, d2, d3, d4, d5] = dst;

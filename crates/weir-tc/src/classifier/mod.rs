@@ -232,6 +232,8 @@ impl<'g> Found<'g> {
 #[derive(Default)]
 pub struct Lookup {
     pub(crate) flower: flower::mask::Scratch,
+    /// The packets of the batch are as their reception left them ([`Packet::altered`]), with an Ethernet header.
+    pub(crate) unaltered: bool,
 }
 
 impl Lookup {

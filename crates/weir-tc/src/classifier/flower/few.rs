@@ -16,7 +16,7 @@ use weir_packet::header::ipv4::{IPPROTO_TCP, IPPROTO_UDP};
 use weir_sync::bits::set_bits;
 
 use super::Filter;
-use super::plain::{IP, L4, Load, Words, word, words};
+use super::plain::{Differ, IP, L4, Load};
 use crate::early::{PLAIN_BITS, PLAIN_VALUES, Plain, Source, is_plain};
 
 /// The highest number of filters that are compared one by one.
@@ -35,9 +35,9 @@ pub struct Few {
 #[derive(Debug)]
 struct Row {
     /// The bits that the filter reads, and those that make headers plain, except for the protocol above IP.
-    bits: Words,
+    bits: Plain,
     /// Their values.
-    values: Words,
+    values: Plain,
     filter: Arc<Filter>,
 }
 
@@ -131,20 +131,10 @@ impl Form {
             return Some(Self::Never);
         }
         Some(Self::Row(Row {
-            bits: words(&row.bits),
-            values: words(&row.values),
+            bits: row.bits,
+            values: row.values,
             filter: filter.clone(),
         }))
-    }
-}
-
-impl Row {
-    /// Returns whether headers have the values.
-    #[inline(always)]
-    fn is(&self, head: &Plain) -> bool {
-        let differ = |n: usize| word(head, n) & self.bits[n] ^ self.values[n];
-        const { assert!(size_of::<Words>() == 7 * 8) };
-        differ(0) | differ(1) | differ(2) | differ(3) | differ(4) | differ(5) | differ(6) == 0
     }
 }
 
@@ -178,10 +168,15 @@ impl Few {
     }
 
     /// Looks up the packets with a bit in `wanted`. Returns a bit for each packet that matches a row, and one for each that
-    /// was not looked up.
-    // Inlined into its large caller, the loop would be compiled worse.
-    #[inline(never)]
-    pub(crate) fn find(&self, packets: &(impl Source + ?Sized), wanted: u64) -> ([u64; FEW], u64) {
+    /// was not looked up. [`lanes::find_few`](super::lanes::find_few) instantiates this function once for each family of
+    /// processors.
+    #[inline(always)]
+    pub(crate) fn find(
+        &self,
+        differ: impl Differ,
+        packets: &impl Source,
+        wanted: u64,
+    ) -> ([u64; FEW], u64) {
         let (mut rows, mut left) = ([0; FEW], 0);
         for lane in set_bits(wanted) {
             let bit = 1 << lane;
@@ -189,7 +184,8 @@ impl Few {
                 left |= bit;
                 continue;
             };
-            let found = self.rows.iter().position(|row| row.is(head));
+            let mut candidates = self.rows.iter();
+            let found = candidates.position(|row| !differ(head, &row.values, &row.bits));
             // An earlier filter than the one found may match a packet that is not plain.
             let surely = found == Some(0) && self.begins;
             if !surely && !is_plain(head) {

@@ -14,9 +14,11 @@ use weir_sync::rcu::Guard;
 use weir_sync::sieve::{MIX, View, fold, spot_of};
 
 use super::Filter;
+use super::few::{FEW, Few};
 use super::key::{Mask, factor};
-use super::mask::{List, Scratch};
-use crate::early::Source;
+use super::mask::{FEW_RUNS, List, Scratch};
+use super::plain::differ;
+use crate::early::{Plain, Source};
 
 /// The number of lanes: one for each packet of a batch.
 pub const GROUP: usize = BATCH;
@@ -79,7 +81,7 @@ pub fn halves(mask: &Mask) -> impl Iterator<Item = (u8, Half)> {
 #[inline]
 pub fn find_group<'g>(
     list: &'g List,
-    packets: (&(impl Source + ?Sized), u64),
+    packets: (&impl Source, u64),
     scratch: &mut Scratch,
     guard: &'g Guard,
     found: impl FnMut(usize, &'g Filter),
@@ -93,6 +95,34 @@ pub fn find_group<'g>(
         return unsafe { avx2::find_group(list, packets, scratch, guard, found) };
     }
     list.find_group(plain, packets, scratch, guard, found);
+}
+
+/// Runs [`List::find_runs`] with the fastest instructions the processor has.
+#[inline]
+pub fn find_runs<'g>(
+    list: &'g List,
+    packets: (&impl Source, u64),
+    runs: &mut [Option<(u64, &'g Filter)>; FEW_RUNS],
+    guard: &'g Guard,
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi1") {
+        // SAFETY: the processor has the features that the function requires.
+        return unsafe { avx2::find_runs(list, packets, runs, guard) };
+    }
+    list.find_runs(differ, packets, runs, guard)
+}
+
+/// Runs [`Few::find`] with the fastest instructions the processor has.
+// Inlined into its large caller, the loop would be compiled worse.
+#[inline(never)]
+pub fn find_few(few: &Few, packets: &impl Source, wanted: u64) -> ([u64; FEW], u64) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi1") {
+        // SAFETY: the processor has the features that the function requires.
+        return unsafe { avx2::find_few(few, packets, wanted) };
+    }
+    few.find(differ, packets, wanted)
 }
 
 /// Multiplies 32-bit numbers.
@@ -162,13 +192,53 @@ mod avx2 {
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     pub fn find_group<'g>(
         list: &'g List,
-        packets: (&(impl Source + ?Sized), u64),
+        packets: (&impl Source, u64),
         scratch: &mut Scratch,
         guard: &'g Guard,
         found: impl FnMut(usize, &'g Filter),
     ) {
         let product = |lanes: &Lanes, factor: u32| product(lanes, factor);
         list.find_group(product, packets, scratch, guard, found)
+    }
+
+    #[target_feature(enable = "avx2,bmi1")]
+    pub fn find_runs<'g>(
+        list: &'g List,
+        packets: (&impl Source, u64),
+        runs: &mut [Option<(u64, &'g Filter)>; FEW_RUNS],
+        guard: &'g Guard,
+    ) -> bool {
+        let differ = |a: &Plain, b: &Plain, bits: &Plain| differ(a, b, bits);
+        list.find_runs(differ, packets, runs, guard)
+    }
+
+    #[target_feature(enable = "avx2,bmi1")]
+    pub fn find_few(few: &Few, packets: &impl Source, wanted: u64) -> ([u64; FEW], u64) {
+        let differ = |a: &Plain, b: &Plain, bits: &Plain| differ(a, b, bits);
+        few.find(differ, packets, wanted)
+    }
+
+    /// Compares headers in two overlapping parts.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn differ(a: &Plain, b: &Plain, bits: &Plain) -> bool {
+        const LAST: usize = size_of::<Plain>() - size_of::<__m256i>();
+        const { assert!(LAST <= size_of::<__m256i>()) };
+        let first = _mm256_xor_si256(part::<0>(a), part::<0>(b));
+        let last = _mm256_xor_si256(part::<LAST>(a), part::<LAST>(b));
+        let first = _mm256_and_si256(first, part::<0>(bits));
+        let last = _mm256_and_si256(last, part::<LAST>(bits));
+        let all = _mm256_or_si256(first, last);
+        _mm256_testz_si256(all, all) == 0
+    }
+
+    /// Returns 32 bytes from an offset on.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn part<const AT: usize>(of: &Plain) -> __m256i {
+        const { assert!(AT + size_of::<__m256i>() <= size_of::<Plain>()) };
+        // SAFETY: the bytes lie inside the headers, and the instruction needs no alignment.
+        unsafe { _mm256_loadu_si256(of.as_ptr().add(AT).cast()) }
     }
 
     #[target_feature(enable = "avx2")]

@@ -31,7 +31,7 @@ use super::few::{FEW, Few};
 use super::key::{Key, Mask, Packed, sum};
 use super::keyed::WITHIN;
 use super::lanes::{self, Column, GROUP, Half, Product, Sums};
-use super::plain::{self, Deciding, Heads, Load, TOGETHER};
+use super::plain::{self, Deciding, Differ, Heads, Load, TOGETHER};
 use super::shape::Shapes;
 use crate::early::{Plain, Source, is_plain};
 
@@ -481,12 +481,13 @@ impl List {
 
     /// Looks up the packets of a batch with a bit in `wanted` run by run, if they are a few runs of plain packets
     /// whose headers agree in all bits that decide. Fills `runs` with those that have a filter. Returns `false` if
-    /// the packets are not such runs; nothing has then been looked up.
-    #[inline]
+    /// the packets are not such runs; nothing has then been looked up. [`lanes::find_runs`] instantiates this function
+    /// once for each family of processors.
+    #[inline(always)]
     pub(super) fn find_runs<'g>(
         &'g self,
-        packets: &(impl Source + ?Sized),
-        wanted: u64,
+        differ: impl Differ,
+        (packets, wanted): (&impl Source, u64),
         runs: &mut [Option<(u64, &'g Filter)>; FEW_RUNS],
         guard: &'g Guard,
     ) -> bool {
@@ -501,7 +502,7 @@ impl List {
             let Some(head) = packets.head(lane) else {
                 return false;
             };
-            if before.is_some_and(|before| deciding.agree(before, head)) {
+            if before.is_some_and(|before| deciding.agree(differ, before, head)) {
                 continue;
             }
             let Some(first) = firsts.get_mut(count).filter(|_| is_plain(head)) else {
@@ -534,7 +535,7 @@ impl List {
     pub(super) fn find_group<'g>(
         &'g self,
         product: impl Product,
-        (packets, wanted): (&(impl Source + ?Sized), u64),
+        (packets, wanted): (&impl Source, u64),
         scratch: &mut Scratch,
         guard: &'g Guard,
         mut found: impl FnMut(usize, &'g Filter),
@@ -685,7 +686,7 @@ impl List {
     #[inline(always)]
     fn settle<'g>(
         &'g self,
-        packets: &(impl Source + ?Sized),
+        packets: &impl Source,
         scratch: &mut Scratch,
         (mut searches, searching): ([Option<Search<'g, Filter>>; GROUP], bool),
         guard: &'g Guard,

@@ -53,7 +53,7 @@ use self::parse::Masked;
 use super::exts::{self, Exts};
 use super::{Change, Classifier, Found, Hit, Hits, Lookup, Ops, Template, Terse};
 use crate::context::Context;
-use crate::early::{Frames, Source};
+use crate::early::{Frames, Packets, Source};
 use crate::env::Env;
 use crate::index::IndexTable;
 use crate::verdict::{Code, Outcome, code};
@@ -194,7 +194,7 @@ impl Flower {
     #[inline]
     fn find_in<'g>(
         &'g self,
-        packets: &(impl Source + ?Sized),
+        packets: &impl Source,
         wanted: u64,
         lookup: &mut Lookup,
         guard: &'g Guard,
@@ -205,14 +205,14 @@ impl Flower {
             return Found::each(0);
         }
         let mut runs = [None; FEW_RUNS];
-        if list.find_runs(packets, wanted, &mut runs, guard) {
+        if lanes::find_runs(list, (packets, wanted), &mut runs, guard) {
             lookup.flower.dissected += u64::from(wanted.count_ones());
             return found_groups(runs.into_iter().flatten(), wanted, hits);
         }
         let mut matched = 0;
         let mut wanted = wanted;
         if let Some(few) = self.masks.few(guard) {
-            let (rows, left) = few.find(packets, wanted);
+            let (rows, left) = lanes::find_few(few, packets, wanted);
             lookup.flower.dissected += u64::from((wanted & !left).count_ones());
             let found = found_groups(few.matched(rows), wanted, hits);
             if left == 0 {
@@ -355,7 +355,12 @@ impl Classifier for Flower {
     ) -> Option<Found<'g>> {
         // The actions of a packet can change the connection of the next one.
         let plain = !self.masks.list(guard).used.any(Used::CT);
-        plain.then(|| self.find_in(packets, wanted, lookup, guard, hits))
+        let unaltered = lookup.unaltered;
+        let packets = Packets {
+            all: packets,
+            unaltered,
+        };
+        plain.then(|| self.find_in(&packets, wanted, lookup, guard, hits))
     }
 
     fn takes_frames(&self, guard: &Guard) -> bool {

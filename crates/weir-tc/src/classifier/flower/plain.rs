@@ -110,14 +110,9 @@ impl Load {
     }
 }
 
-/// The number of words that cover plain headers. The last one overlaps the one before.
-const WORDS: usize = size_of::<Plain>().div_ceil(8);
-/// Plain headers as words.
-pub type Words = [u64; WORDS];
-
 /// The bits of plain headers that decide the half-words of their keys, and whether headers are plain.
 #[derive(Debug)]
-pub struct Deciding(Words);
+pub struct Deciding(Plain);
 
 impl Deciding {
     /// Returns the bits for half-words, each with the bits that the masks read of it.
@@ -143,27 +138,32 @@ impl Deciding {
                 Load::Flags => add(L4 + 12, &[0xff; 2]),
             }
         }
-        Self(words(&bits))
+        Self(bits)
     }
 
     /// Returns whether two headers agree in these bits.
     #[inline(always)]
-    pub fn agree(&self, a: &Plain, b: &Plain) -> bool {
-        let differ = |n: usize| (word(a, n) ^ word(b, n)) & self.0[n];
-        const { assert!(WORDS == 7) };
-        differ(0) | differ(1) | differ(2) | differ(3) | differ(4) | differ(5) | differ(6) == 0
+    pub fn agree(&self, differ: impl Differ, a: &Plain, b: &Plain) -> bool {
+        !differ(a, b, &self.0)
     }
 }
 
-/// Returns the words of headers.
+/// Returns whether two headers differ in any of the given bits.
+pub trait Differ: Fn(&Plain, &Plain, &Plain) -> bool + Copy {}
+
+impl<F: Fn(&Plain, &Plain, &Plain) -> bool + Copy> Differ for F {}
+
+/// Compares headers word by word.
 #[inline(always)]
-pub fn words(head: &Plain) -> Words {
-    std::array::from_fn(|n| word(head, n))
+pub fn differ(a: &Plain, b: &Plain, bits: &Plain) -> bool {
+    let part = |n: usize| (word(a, n) ^ word(b, n)) & word(bits, n);
+    const { assert!(size_of::<Plain>().div_ceil(8) == 7) };
+    part(0) | part(1) | part(2) | part(3) | part(4) | part(5) | part(6) != 0
 }
 
-/// Returns a word of headers.
+/// Returns a word of headers. The last one overlaps the one before.
 #[inline(always)]
-pub fn word(head: &Plain, n: usize) -> u64 {
+fn word(head: &Plain, n: usize) -> u64 {
     let at = (n * 8).min(size_of::<Plain>() - 8);
     let octets = head.get(at..).and_then(|rest| rest.first_chunk());
     u64::from_ne_bytes(octets.copied().unwrap_or_default())
@@ -248,13 +248,13 @@ mod tests {
             other[at] ^= 1_u8 << bit;
             let deciding = Deciding::of(everything(read));
             let head = |frame: &[u8]| *frame.first_chunk::<54>().unwrap();
-            prop_assert!(deciding.agree(&head(&one), &head(&one)));
+            prop_assert!(deciding.agree(differ, &head(&one), &head(&one)));
             let [mut a, mut b] = [FlowKeys::EMPTY; 2];
             dissect_frame(&one, GROUPS, &mut a);
             dissect_frame(&other, GROUPS, &mut b);
             let same = a.halves().iter().zip(b.halves()).all(|(a, b)| (a ^ b) & read == 0);
             // Ports and flags count as a whole.
-            if deciding.agree(&head(&one), &head(&other)) {
+            if deciding.agree(differ, &head(&one), &head(&other)) {
                 prop_assert!(same && is_plain(&head(&other)));
             } else {
                 let plain = is_plain(&head(&other)) && other[12..14] == [0x08, 0x00];
