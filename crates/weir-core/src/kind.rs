@@ -545,6 +545,17 @@ pub trait Fdb {
         mac: Mac,
     ) -> Result<(), Error>;
 
+    /// Removes an entry whose nexthop object has been deleted. `vni` is that of the entry's key. Nobody is told.
+    fn lost_object(
+        &self,
+        _stack: &Stack,
+        _guard: &Guard,
+        _device: &Arc<Device>,
+        _mac: Mac,
+        _vni: u32,
+    ) {
+    }
+
     /// Returns all entries, each as the body of a message (`ndo_fdb_dump`).
     fn messages(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>>;
 }

@@ -38,7 +38,7 @@ use weir_core::{
     clock, cpu, device, drops, ethtool, features, kind, layers, namespace, notify, nsid, parts,
     random, request, stack, taken,
 };
-use weir_inet::{ipv4, ipv6, neigh, protocols, settings, sockets, udp};
+use weir_inet::{fib, ipv4, ipv6, neigh, protocols, settings, sockets, udp};
 
 pub use weir_core::kind::{Create, Kind, Link, NewLink, Port};
 pub use weir_core::netdev::*;

@@ -25,7 +25,7 @@
 //! The underlay is the namespace in which the device was created, even after the device moves.
 //!
 //! Rejected: multicast groups (there is no IGMP), proxy, rsc, gpe, remcsum,
-//! vnifilter, nexthop objects.
+//! vnifilter.
 
 pub mod config;
 pub mod fdb;
@@ -43,7 +43,7 @@ use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Guard, Published};
 
 use self::config::Config;
-use self::fdb::{ALL_ZEROS, Remote, Site, Table, Update};
+use self::fdb::{ALL_ZEROS, Remote, Site, Table, To, Update};
 use self::socket::Tunnels;
 use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
@@ -206,7 +206,7 @@ impl Vxlan {
             src_vni: conf.vni,
             state: nud::REACHABLE | nud::PERMANENT,
             flags: u16::from(ntf::SELF),
-            remote: default_remote(conf),
+            to: To::Remote(default_remote(conf)),
         };
         self.site(ctl.stack, ctl.guard, device)
             .update(&update, flags)

@@ -82,6 +82,7 @@ classes! {
         IpvlanAddresses = "the addresses by which an ipvlan is known",
         MacvlanSources = "the sources that a macvlan lists",
     }
+    52 false { NexthopEntries = "the entries of forwarding tables by a nexthop object", }
     55 false { Watchdog = "the timer of a transmit queue", }
     58 false { Tree = "the qdiscs of a device", }
     60 false { Shelf = "the place where the u32 instances of a qdisc find each other", }

@@ -89,6 +89,7 @@ scripts! {
     ethtool_set = "ethtool-set",
     fdb = "fdb",
     fdb_groups = "fdb-groups",
+    fdb_nexthop = "fdb-nexthop",
     geneve = "geneve",
     ifb = "ifb",
     link = "link",

@@ -146,6 +146,11 @@ fn remotes_decide_how_frames_are_sent() {
 }
 
 #[test]
+fn nexthop_objects_decide_how_frames_are_sent() {
+    same_as_linux("fdb-nexthop", ("in0", "ipinner.pcap"), "u0");
+}
+
+#[test]
 fn frames_come_out_and_filters_see_the_tunnel() {
     same_as_linux("decap", ("u0", "outer.pcap"), "out0");
 }

@@ -9,7 +9,7 @@
 //! An object goes when its device goes down, loses its carrier or leaves, and takes along its routes and
 //! the groups that are left without members. Nobody is told of that, except of IPv6 routes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use weir_sync::primitive::atomic::{AtomicU32, Ordering::Relaxed};
 use weir_sync::rcu::{Domain, Guard};
 
 use super::hop::{NextHop, flag};
-use super::object::{Kind, Member, Object, State, invalid};
+use super::object::{Kind, Member, Object, State, TableEntry, invalid};
 use super::resilient::{IDLE_TIMER, Resilient};
 use super::route::{Event, HopConfig, LOOPBACK, Route, RouteConfig, shares};
 use super::{Address, Family, Fib, FibHost, RouteDevice};
@@ -46,6 +46,8 @@ pub enum Change<D: RouteDevice> {
         /// The number of the bucket.
         index: u16,
     },
+    /// The entries of forwarding tables that named a deleted object.
+    Entries(BTreeSet<TableEntry>),
     /// A route of IPv4 changed with its object.
     V4(Event<u32, D>),
     /// A route of IPv6 changed or went with its object.
@@ -722,7 +724,10 @@ impl<D: RouteDevice> Fib<D> {
             return;
         };
         self.nexthops.generation.fetch_add(1, Relaxed);
-        entry.object.end();
+        let entries = entry.object.end();
+        if !entries.is_empty() {
+            changes.push(Change::Entries(entries));
+        }
         if tell {
             changes.push(Change::Object {
                 new: false,

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A nexthop object as routes see it (`struct nexthop`): its current state, and the choice of a hop.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_netlink::{Error, af, errno, rta};
+use weir_sync::order::{self, Mutex};
 use weir_sync::primitive::atomic::{AtomicBool, Ordering::Relaxed};
 use weir_sync::rcu::{Domain, Guard, PublishedArc};
 
 use super::hop::{NextHop, flag};
 use super::resilient::Resilient;
 use super::{FibHost, RouteDevice};
+use crate::device::{DeviceKey, Mac};
 
 /// An object, as routes refer to it. It stays while a route or a reader has it.
 #[derive(Debug)]
@@ -18,6 +21,19 @@ pub struct Object<D: RouteDevice> {
     pub id: u32,
     state: PublishedArc<State<D>>,
     gone: AtomicBool,
+    /// The entries that name the object (`fdb_list`), which go with it.
+    entries: Mutex<BTreeSet<TableEntry>, order::NexthopEntries>,
+}
+
+/// An entry of a device's forwarding table that names an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TableEntry {
+    /// The device.
+    pub device: DeviceKey,
+    /// The address.
+    pub mac: Mac,
+    /// The identifier beside the address, in the table's own terms.
+    pub vni: u32,
 }
 
 /// Returns the object that a route request names.
@@ -38,16 +54,34 @@ impl<D: RouteDevice> Object<D> {
             id,
             state: PublishedArc::new(domain, Some(state)),
             gone: AtomicBool::new(false),
+            entries: Mutex::new(BTreeSet::new()),
         }
+    }
+
+    /// Notes an entry that names the object. Returns whether the object is still there; otherwise nothing is noted.
+    pub fn enter(&self, entry: TableEntry) -> bool {
+        let mut entries = self.entries.lock();
+        let here = !self.is_gone();
+        if here {
+            entries.insert(entry);
+        }
+        here
+    }
+
+    /// Forgets an entry.
+    pub fn leave(&self, entry: &TableEntry) {
+        self.entries.lock().remove(entry);
     }
 
     pub(super) fn publish(&self, state: Arc<State<D>>) {
         self.state.replace(Some(state));
     }
 
-    /// Marks the object as deleted.
-    pub(super) fn end(&self) {
+    /// Marks the object as deleted. Returns the entries that named it.
+    pub(super) fn end(&self) -> BTreeSet<TableEntry> {
+        let mut entries = self.entries.lock();
         self.gone.store(true, Relaxed);
+        std::mem::take(&mut *entries)
     }
 
     /// Returns the current state.
@@ -63,7 +97,7 @@ impl<D: RouteDevice> Object<D> {
     }
 
     /// Returns whether the object has been deleted.
-    pub(super) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         self.gone.load(Relaxed)
     }
 }
@@ -151,6 +185,25 @@ impl<D: RouteDevice> State<D> {
         let mut reached = self.hops.iter().filter(|hop| hash <= hop.upper_bound());
         let first = reached.clone().next();
         reached.find(|hop| hop.answers(guard)).or(first)
+    }
+
+    /// Checks whether an entry of a forwarding table whose remotes are of IPv6 or of IPv4 may name the object
+    /// (`vxlan_fdb_nh_update`).
+    ///
+    /// # Errors
+    /// Linux's errno and text.
+    pub fn check_entry(&self, ipv6: bool) -> Result<(), Error> {
+        if !self.is_fdb() {
+            return invalid("Nexthop is not a fdb nexthop");
+        }
+        match self.kind {
+            Kind::Single { .. } => invalid("Nexthop is not a multipath group"),
+            Kind::Group { has_v4, .. } if has_v4 == ipv6 => Err(Error::msg(
+                errno::EAFNOSUPPORT,
+                "Nexthop group family not supported",
+            )),
+            Kind::Group { .. } => Ok(()),
+        }
     }
 
     /// Checks whether a route of IPv4 may use the object (`fib_check_nexthop`).

@@ -94,17 +94,22 @@ impl Inner {
 /// Returns the outer source port for a frame, by a hash of its flow, from a range whose end is exclusive
 /// (`udp_flow_src_port`).
 pub fn flow_port(cx: &Cx<'_>, (min, max): (u16, u16), packet: &Packet) -> u16 {
-    let mut keys = FlowKeys::default();
-    dissect_frame(packet.data(), Used::FIVE_TUPLE, &mut keys);
-    let seed = cx.stack.config.seed;
-    let hash = if keys.addr_type != 0 {
-        weir_packet::flow_hash(&keys, seed)
-    } else {
-        hash_bytes(packet.data().get(..12).unwrap_or_default(), seed)
-    };
+    let hash = flow_hash(cx, packet);
     let hash = hash ^ hash << 16;
     let range = u64::from(max.saturating_sub(min));
     min + ((u64::from(hash) * range) >> 32) as u16
+}
+
+/// Returns the hash of a frame's flow, or of its addresses if it has none.
+pub fn flow_hash(cx: &Cx<'_>, packet: &Packet) -> u32 {
+    let mut keys = FlowKeys::default();
+    dissect_frame(packet.data(), Used::FIVE_TUPLE, &mut keys);
+    let seed = cx.stack.config.seed;
+    if keys.addr_type != 0 {
+        weir_packet::flow_hash(&keys, seed)
+    } else {
+        hash_bytes(packet.data().get(..12).unwrap_or_default(), seed)
+    }
 }
 
 /// Propagates the outer ECN bits to the inner header (`INET_ECN_decapsulate`). Returns `false` if

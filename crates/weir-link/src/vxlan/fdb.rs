@@ -6,7 +6,8 @@
 //! its remotes. The datapath looks up entries by RCU; changes take the table's lock. Dumps are
 //! ordered by address.
 //!
-//! Not implemented: nexthop objects (`nhid`).
+//! An entry may name a nexthop object, a group of remotes, from which the hash of a frame's flow chooses one
+//! (`nhid`). The object knows its entries, and they go with it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -17,11 +18,13 @@ use weir_netlink::{Error, NdMsg, NdaCacheInfo, Table as Attrs, Writer, af, errno
 use weir_packet::DropReason;
 use weir_sync::hash::RcuHash;
 use weir_sync::order::{self, Mutex, MutexGuard};
-use weir_sync::rcu::{Domain, Guard, Published};
+use weir_sync::rcu::{Domain, Guard, Published, PublishedArc};
 
 use super::Vxlan;
 use crate::clock::{SECOND, USER_HZ};
 use crate::device::{Device, Mac};
+use crate::fib::host::WithRoutes;
+use crate::fib::object::{Object, TableEntry};
 use crate::kind::Fdb;
 use crate::request::Ctl;
 use crate::stack::Stack;
@@ -58,9 +61,20 @@ pub struct Entry {
     updated: AtomicU64,
     /// The remotes. Changes hold the table's lock.
     remotes: Published<Vec<Remote>>,
+    /// The object that has the remotes. An entry has it from its beginning or never.
+    object: PublishedArc<Nexthop>,
 }
 
+/// A nexthop object.
+pub type Nexthop = Object<Arc<Device>>;
+
 impl Entry {
+    /// Returns the object that has the destinations of frames instead of the entry.
+    #[inline]
+    pub fn object<'g>(&'g self, guard: &'g Guard) -> Option<&'g Nexthop> {
+        self.object.load(guard)
+    }
+
     /// Returns the destinations of frames.
     #[inline]
     pub fn remotes<'g>(&'g self, guard: &'g Guard) -> &'g [Remote] {
@@ -109,7 +123,16 @@ pub struct Update {
     /// `NTF_*` and `ADDED_BY_USER`.
     pub flags: u16,
     /// The remote behind which the address is.
-    pub remote: Remote,
+    pub to: To,
+}
+
+/// What an entry is told to send frames to.
+#[derive(Debug, Clone, Copy)]
+pub enum To {
+    /// A remote.
+    Remote(Remote),
+    /// One of the remotes of a nexthop object, by its id.
+    Object(u32),
 }
 
 impl Table {
@@ -146,7 +169,47 @@ impl Site<'_> {
         self.vxlan.key_of(vni, self.guard)
     }
 
-    fn notify(&self, ty: u16, entry: &Entry, remote: &Remote) {
+    /// Returns what an object calls an entry.
+    fn name(&self, entry: &Entry) -> TableEntry {
+        TableEntry {
+            device: self.device.key,
+            mac: entry.mac,
+            vni: self.key(entry.vni),
+        }
+    }
+
+    /// Finds the object that an update names, for entries of this table. No lock of a table is held.
+    fn find_object(&self, to: &To) -> Result<Option<Arc<Nexthop>>, Error> {
+        let To::Object(id) = *to else {
+            return Ok(None);
+        };
+        let net = self.vxlan.net.upgrade();
+        let object = net.and_then(|net| net.fib().nexthops.find(id));
+        let object = object.ok_or(text("Nexthop id does not exist"))?;
+        if let Some(state) = object.state(self.guard) {
+            state.check_entry(self.vxlan.config.load(self.guard).is_ipv6())?;
+        }
+        Ok(Some(object))
+    }
+
+    /// Gives an entry of the table an object, for the one that it has (`vxlan_fdb_nh_update`). Returns whether that
+    /// is another one. The lock of the table is held.
+    fn set_object(&self, entry: &Entry, object: Arc<Nexthop>) -> Result<bool, Error> {
+        let old = entry.object.get(self.guard);
+        if old.as_ref().is_some_and(|old| Arc::ptr_eq(old, &object)) {
+            return Ok(false);
+        }
+        if !object.enter(self.name(entry)) {
+            return Err(text("Nexthop has been deleted"));
+        }
+        if let Some(old) = old {
+            old.leave(&self.name(entry));
+        }
+        entry.object.replace(Some(object));
+        Ok(true)
+    }
+
+    fn notify(&self, ty: u16, entry: &Entry, remote: Option<&Remote>) {
         let ns = self.device.namespace(self.guard);
         crate::request::announce(ns, rtm::grp::NEIGH, ty, |out| {
             self.fill(entry, remote, out);
@@ -194,7 +257,7 @@ impl Site<'_> {
     }
 
     /// Writes an entry with one of its remotes (`vxlan_fdb_info`).
-    fn fill(&self, entry: &Entry, remote: &Remote, out: &mut Writer) {
+    fn fill(&self, entry: &Entry, remote: Option<&Remote>, out: &mut Writer) {
         let conf = self.vxlan.config.load(self.guard);
         out.fixed(&NdMsg {
             family: af::BRIDGE,
@@ -206,15 +269,19 @@ impl Site<'_> {
         });
         self.fill_namespace(out);
         out.put(nda::LLADDR, &entry.mac);
-        out.put_ip(nda::DST, remote.ip);
-        if remote.port != 0 && remote.port != conf.dst_port {
-            out.put_be16(nda::PORT, remote.port);
-        }
-        if remote.vni != conf.vni {
-            out.put_u32(nda::VNI, remote.vni);
-        }
-        if remote.ifindex != 0 {
-            out.put_u32(nda::IFINDEX, remote.ifindex);
+        if let Some(object) = entry.object(self.guard) {
+            out.put_u32(nda::NH_ID, object.id);
+        } else if let Some(remote) = remote {
+            out.put_ip(nda::DST, remote.ip);
+            if remote.port != 0 && remote.port != conf.dst_port {
+                out.put_be16(nda::PORT, remote.port);
+            }
+            if remote.vni != conf.vni {
+                out.put_u32(nda::VNI, remote.vni);
+            }
+            if remote.ifindex != 0 {
+                out.put_u32(nda::IFINDEX, remote.ifindex);
+            }
         }
         if conf.external && entry.vni != 0 {
             out.put_u32(nda::SRC_VNI, entry.vni);
@@ -235,6 +302,7 @@ impl Site<'_> {
     /// Adds or changes an entry. `flags` are those of the request (`vxlan_fdb_update`).
     pub fn update(&self, update: &Update, flags: u16) -> Result<(), Error> {
         let table = self.table();
+        let object = self.find_object(&update.to);
         let mut count = table.lock();
         let key = (update.mac, self.key(update.src_vni));
         let now = self.stack.clock.now();
@@ -253,6 +321,12 @@ impl Site<'_> {
             if limit != 0 && *count >= limit {
                 return Err(Error::new(errno::ENOSPC));
             }
+            let object = object?;
+            let remotes = match update.to {
+                To::Remote(remote) => vec![remote],
+                To::Object(_) => Vec::new(),
+            };
+            let shown = remotes.first().copied();
             let entry = Arc::new(Entry {
                 mac: update.mac,
                 vni: update.src_vni,
@@ -260,27 +334,56 @@ impl Site<'_> {
                 flags: AtomicU16::new(update.flags & !u16::from(ntf::USE)),
                 used: AtomicU64::new(now),
                 updated: AtomicU64::new(now),
-                remotes: Published::new(table.entries.domain(), vec![update.remote]),
+                remotes: Published::new(table.entries.domain(), remotes),
+                object: PublishedArc::new(table.entries.domain(), None),
             });
+            if let Some(object) = object {
+                self.set_object(&entry, object)?;
+            }
             table.entries.insert(key, entry.clone(), self.guard);
             *count += 1;
-            self.notify(rtm::NEWNEIGH, &entry, &update.remote);
+            self.notify(rtm::NEWNEIGH, &entry, shown.as_ref());
             return Ok(());
         };
         if flags & nlm::F_EXCL != 0 {
             return Err(Error::new(errno::EEXIST));
         }
-        self.change(entry, update, flags, now)
+        self.change(entry, update, object, flags, now)
     }
 
     /// Changes an existing entry (`vxlan_fdb_update_existing`).
-    fn change(&self, entry: &Entry, update: &Update, flags: u16, now: u64) -> Result<(), Error> {
+    fn change(
+        &self,
+        entry: &Entry,
+        update: &Update,
+        object: Result<Option<Arc<Nexthop>>, Error>,
+        flags: u16,
+        now: u64,
+    ) -> Result<(), Error> {
+        if matches!(update.to, To::Object(_)) {
+            if entry.object(self.guard).is_none() {
+                return Err(Error::msg(
+                    errno::EOPNOTSUPP,
+                    "Cannot replace an existing non nexthop fdb with a nexthop",
+                ));
+            }
+            if flags & nlm::F_APPEND != 0 {
+                return Err(Error::msg(
+                    errno::EOPNOTSUPP,
+                    "Cannot append to a nexthop fdb",
+                ));
+            }
+        }
         if flags & nlm::F_REPLACE != 0 && entry.is_group() {
             return Err(Error::msg(
                 errno::EOPNOTSUPP,
                 "Cannot replace non-unicast fdb entries",
             ));
         }
+        let object = match flags & nlm::F_REPLACE {
+            0 => None,
+            _ => object?,
+        };
         let wanted = update.flags & !u16::from(ntf::USE);
         let mut changed = false;
         let learned = wanted & u16::from(ntf::EXT_LEARNED) != 0;
@@ -294,24 +397,32 @@ impl Site<'_> {
             }
         }
         let mut remotes = entry.remotes(self.guard).to_vec();
-        let mut shown = remotes.first().copied().unwrap_or(update.remote);
-        let known = remotes.contains(&update.remote);
-        if flags & nlm::F_REPLACE != 0 && !known {
-            if let Some(first) = remotes.first_mut() {
-                *first = update.remote;
+        let mut shown = remotes.first().copied();
+        if let Some(object) = object {
+            changed |= self.set_object(entry, object)?;
+        }
+        if let To::Remote(remote) = update.to
+            && !remotes.contains(&remote)
+        {
+            let place = match remotes.first_mut() {
+                Some(first) if flags & nlm::F_REPLACE != 0 => Some(first),
+                _ if flags & nlm::F_APPEND != 0 && entry.is_group() => {
+                    remotes.push(remote);
+                    remotes.last_mut()
+                }
+                _ => None,
+            };
+            if let Some(place) = place {
+                *place = remote;
+                entry.remotes.replace(remotes);
+                (changed, shown) = (true, Some(remote));
             }
-            entry.remotes.replace(remotes);
-            (changed, shown) = (true, update.remote);
-        } else if flags & nlm::F_APPEND != 0 && entry.is_group() && !known {
-            remotes.push(update.remote);
-            entry.remotes.replace(remotes);
-            (changed, shown) = (true, update.remote);
         }
         if update.flags & u16::from(ntf::USE) != 0 {
             entry.used.store(now, Relaxed);
         }
         if changed {
-            self.notify(rtm::NEWNEIGH, entry, &shown);
+            self.notify(rtm::NEWNEIGH, entry, shown.as_ref());
         }
         Ok(())
     }
@@ -335,7 +446,7 @@ impl Site<'_> {
             if remotes.len() > 1 {
                 remotes.remove(at);
                 entry.remotes.replace(remotes);
-                self.notify(rtm::DELNEIGH, entry, remote);
+                self.notify(rtm::DELNEIGH, entry, Some(remote));
                 return Ok(());
             }
         }
@@ -344,8 +455,13 @@ impl Site<'_> {
     }
 
     fn destroy(&self, entry: &Entry, count: &mut u32) {
-        for remote in entry.remotes(self.guard) {
-            self.notify(rtm::DELNEIGH, entry, remote);
+        if let Some(object) = entry.object(self.guard) {
+            self.notify(rtm::DELNEIGH, entry, None);
+            object.leave(&self.name(entry));
+        } else {
+            for remote in entry.remotes(self.guard) {
+                self.notify(rtm::DELNEIGH, entry, Some(remote));
+            }
         }
         let key = (entry.mac, self.key(entry.vni));
         if self.table().entries.remove(&key, self.guard).is_some() {
@@ -428,12 +544,12 @@ pub fn snoop(
             src_vni: vni,
             state: nud::REACHABLE,
             flags: u16::from(ntf::SELF),
-            remote: Remote {
+            to: To::Remote(Remote {
                 ip: from,
                 port: conf.dst_port,
                 vni: conf.vni,
                 ifindex,
-            },
+            }),
         };
         if site.device.is_up() {
             // If the table is full, or another packet added the entry first, the frame continues
@@ -446,7 +562,7 @@ pub fn snoop(
     if first.is_some_and(|first| first.ip == from && first.ifindex == ifindex) {
         return Ok(());
     }
-    if entry.is_static() {
+    if entry.is_static() || entry.object(site.guard).is_some() {
         return Err(DropReason::VXLAN_ENTRY_EXISTS);
     }
     let _lock = table.lock();
@@ -456,7 +572,7 @@ pub fn snoop(
         let shown = *first;
         entry.remotes.replace(remotes);
         entry.updated.store(now, Relaxed);
-        site.notify(rtm::NEWNEIGH, entry, &shown);
+        site.notify(rtm::NEWNEIGH, entry, Some(&shown));
     }
     Ok(())
 }
@@ -475,7 +591,6 @@ fn parse(site: &Site<'_>, attrs: &Attrs<'_>) -> Result<(u32, Remote), Error> {
                 "DST, VNI, ifindex and port are mutually exclusive with NH_ID",
             ));
         }
-        return Err(Error::unsupported("Nexthop objects are not supported"));
     }
     let ip = match attrs.get(nda::DST) {
         Some(attr) => attr
@@ -545,7 +660,10 @@ impl Fdb for Vxlan {
             src_vni,
             state: message.state,
             flags: u16::from(message.flags) | ADDED_BY_USER,
-            remote,
+            to: match attrs.u32(nda::NH_ID)?.unwrap_or(0) {
+                0 => To::Remote(remote),
+                id => To::Object(id),
+            },
         };
         site.update(&update, ctl.message.header.flags)
     }
@@ -577,18 +695,46 @@ impl Fdb for Vxlan {
         let entry = self.fdb.entries.get(&key, guard).cloned();
         let entry = entry.ok_or(Error::msg(errno::ENOENT, "Fdb entry not found"))?;
         let first = entry.remotes(guard).first().copied();
-        let first = first.ok_or(Error::msg(errno::ENOENT, "Fdb entry not found"))?;
-        ctl.reply(rtm::NEWNEIGH, 0, |out| site.fill(&entry, &first, out))
+        ctl.reply(rtm::NEWNEIGH, 0, |out| {
+            site.fill(&entry, first.as_ref(), out)
+        })
+    }
+
+    fn lost_object(
+        &self,
+        _stack: &Stack,
+        guard: &Guard,
+        _device: &Arc<Device>,
+        mac: Mac,
+        vni: u32,
+    ) {
+        let mut count = self.fdb.lock();
+        let key = (mac, vni);
+        // The entry may have another object by now.
+        let entry = self.fdb.entries.get(&key, guard);
+        let object = entry.and_then(|entry| entry.object(guard));
+        if object.is_some_and(|object| object.is_gone())
+            && self.fdb.entries.remove(&key, guard).is_some()
+        {
+            *count -= 1;
+        }
     }
 
     fn messages(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>> {
         let site = self.site(stack, guard, device);
         let mut messages = Vec::new();
         for entry in site.all() {
-            for remote in entry.remotes(guard) {
+            let mut show = |remote| {
                 let mut out = Writer::new();
                 site.fill(&entry, remote, &mut out);
                 messages.push(out.bytes().to_vec());
+            };
+            match entry.object(guard) {
+                Some(_) => show(None),
+                None => entry
+                    .remotes(guard)
+                    .iter()
+                    .for_each(|remote| show(Some(remote))),
             }
         }
         messages

@@ -15,14 +15,14 @@ use weir_packet::tunnel::OptionKind;
 use weir_packet::{Batch, DropReason, Flags, Packet};
 
 use super::config::{Config, DF_INHERIT, DF_SET};
-use super::fdb::{ALL_ZEROS, Remote};
+use super::fdb::{ALL_ZEROS, Nexthop, Remote};
 use super::socket::{Socket, tunnels};
 use super::{GBP_FLAG, GBP_MASK, VNI_FLAG, Vxlan};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
 use crate::namespace::Namespace;
-use crate::tunnel::inner::{Inner, flow_port};
+use crate::tunnel::inner::{Inner, flow_hash, flow_port};
 use crate::tunnel::outer;
 use crate::tunnel::udp::{self, Front, Route};
 use crate::udp::{Port, ports};
@@ -68,6 +68,15 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
         let key = id.unwrap_or(0);
         let entry = vxlan.fdb.find(to, key, now, guard);
         let entry = entry.or_else(|| vxlan.fdb.find(ALL_ZEROS, key, now, guard));
+        if let Some(object) = entry.and_then(|entry| entry.object(guard)) {
+            match chosen(cx, object, &packet) {
+                Some(remote) => {
+                    to_remote(vxlan, cx, device, &net, (conf, id), &remote, inner, packet)
+                }
+                None => outer::discard(cx, device, DropReason::VXLAN_NO_REMOTE, packet),
+            }
+            continue;
+        }
         let remotes = entry.map_or(&[][..], |entry| entry.remotes(guard));
         let Some((first, others)) = remotes.split_first() else {
             if conf.l2miss && to[0] & 1 == 0 {
@@ -85,6 +94,20 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
         }
         to_remote(vxlan, cx, device, &net, (conf, id), first, inner, packet);
     }
+}
+
+/// Returns the remote that the hash of a frame's flow chooses from those of a nexthop object
+/// (`vxlan_fdb_nh_path_select`). Port and identifier are the device's.
+fn chosen(cx: &Cx<'_>, object: &Nexthop, packet: &Packet) -> Option<Remote> {
+    let hop = object
+        .state(cx.guard)?
+        .select(flow_hash(cx, packet) >> 1, cx.guard)?;
+    Some(Remote {
+        ip: hop.gateway?,
+        port: 0,
+        vni: 0,
+        ifindex: 0,
+    })
 }
 
 /// Returns whether the inner packet may not be fragmented. That of a tagged frame may.

@@ -331,6 +331,14 @@ fn notify(ctl: &mut Ctl<'_>, changes: &[Change<Arc<Device>>]) {
                 });
             }
             Change::Bucket { .. } => hear(ctl.stack, &ns, change),
+            Change::Entries(entries) => {
+                for entry in entries {
+                    let device = ctl.stack.device(entry.device, ctl.guard);
+                    if let Some((device, fdb)) = device.and_then(|d| Some((d, d.link.fdb()?))) {
+                        fdb.lost_object(ctl.stack, ctl.guard, device, entry.mac, entry.vni);
+                    }
+                }
+            }
             Change::V4(event) => super::route::notify(ctl, std::slice::from_ref(event)),
             Change::V6(event) => super::route::notify(ctl, std::slice::from_ref(event)),
         }
