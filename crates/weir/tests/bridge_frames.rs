@@ -253,6 +253,11 @@ fn groups_by_hand() {
 }
 
 #[test]
+fn copies_for_each_listener() {
+    same_as_linux("unicast");
+}
+
+#[test]
 fn a_querier() {
     same_as_linux("querier");
 }

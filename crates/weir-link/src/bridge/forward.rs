@@ -12,7 +12,7 @@ use weir_sync::rcu::Guard;
 use super::Bridge;
 use super::fdb::key;
 use super::multicast::message::Heard;
-use super::multicast::{Audience, Group as To};
+use super::multicast::{Audience, BROADCAST, Group as To, Target};
 use super::port::Port;
 use super::vlan::{Group, Vlan};
 use crate::RxHandler;
@@ -27,8 +27,6 @@ pub struct Entrance {
     /// The port.
     pub port: Arc<Port>,
 }
-
-const BROADCAST: Mac = [0xff; 6];
 
 /// Collects consecutive frames to one place, and passes them on together.
 #[derive(Default)]
@@ -503,7 +501,7 @@ impl Bridge {
             .audience(cx.guard, (lane.vid(), group), heard, cx.now)
     }
 
-    /// Sends a frame by the ports with members or routers (`br_multicast_flood`).
+    /// Sends a frame by the ports with members or routers, and to single hosts (`br_multicast_flood`).
     fn deliver(
         &self,
         cx: &mut Cx<'_>,
@@ -514,8 +512,35 @@ impl Bridge {
         out: &mut Out,
     ) {
         let ports = self.ports.load(cx.guard);
-        let targets = audience.ports().filter_map(|number| ports.numbered(number));
-        self.spread(cx, from, what, targets, packet, out);
+        let src = Ethernet::new(packet.data()).map_or(BROADCAST, |eth| eth.src());
+        // The copy of a port's first member is that of its routers as well.
+        let resolve = |(target, is_first): (Target, bool)| {
+            let port = ports.numbered(target.port)?;
+            let alone = target.host != BROADCAST
+                && port.has(brport::MCAST_TO_UCAST)
+                && !(is_first && audience.has_router(target.port));
+            Some((port, alone.then_some(target.host)))
+        };
+        for (port, host) in audience.targets().filter_map(resolve) {
+            let Some(host) = host else { continue };
+            // A host does not hear itself, even by a hairpin port.
+            let own = from.is_some_and(|from| from.number == port.number) && host == src;
+            if own || !should_deliver(cx.guard, port, from, what.0) {
+                continue;
+            }
+            match packet.copy() {
+                Some(mut copy) => {
+                    if let Some(to) = copy.data_mut().first_chunk_mut() {
+                        *to = host;
+                    }
+                    self.send(cx, port, what.0, copy, out);
+                }
+                None => port.device.count_drop(Place::Transmit, DropReason::NOMEM),
+            }
+        }
+        let targets = audience.targets().filter_map(resolve);
+        let rest = targets.filter_map(|(port, host)| host.is_none().then_some(port));
+        self.spread(cx, from, what, rest, packet, out);
     }
 
     /// Sends copies of a frame by those of some ports by which it may leave.

@@ -16,7 +16,7 @@
 //! | `multicast/wire` | `bridge mdb` |
 //!
 //! Reports of all versions are heard as by Linux with its settings `mcast_igmp_version 2` and `mcast_mld_version 1`:
-//! sources are not told apart. Not implemented: the versions 3 and 2 with entries per source, `mcast_to_unicast`; the bridge's own queries do not reach its own host.
+//! sources are not told apart. Not implemented: the versions 3 and 2 with entries per source; the bridge's own queries do not reach its own host.
 
 mod context;
 pub mod message;
@@ -84,6 +84,9 @@ pub enum Family {
     V6 = 1,
 }
 
+/// The address of everyone.
+pub const BROADCAST: Mac = [0xff; 6];
+
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// The key of an entry (`struct br_ip`).
@@ -97,11 +100,20 @@ pub struct Key {
     pub source: Option<Group>,
 }
 
+/// A member of a group, as the data path sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// The number of the port.
+    pub port: u16,
+    /// The host, or everyone ([`BROADCAST`]).
+    pub host: Mac,
+}
+
 /// Who gets the frames of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listeners {
-    /// The numbers of the ports.
-    pub ports: Vec<u16>,
+    /// The members.
+    pub members: Vec<Target>,
     /// The bridge's own host.
     pub host: bool,
 }
@@ -121,11 +133,22 @@ struct Member {
     /// Its place in the order in which memberships began.
     made: u64,
     port: u16,
+    /// The host that reported the group, or [`BROADCAST`] for a member by hand (`eth_addr`).
+    host: Mac,
     ifindex: u32,
     permanent: bool,
     fast_leave: bool,
     by_user: bool,
     timer: Option<u64>,
+}
+
+impl Member {
+    /// Returns whether this is a port's membership, or, if each host of the port gets copies of its own, that of a
+    /// host (`br_port_group_equal`).
+    fn is(&self, port: &Port, host: Mac) -> bool {
+        let alone = port.has(weir_netlink::ifla::brport::MCAST_TO_UCAST);
+        self.port == port.number && (!alone || self.host == host)
+    }
 }
 
 /// An entry of the mdb (`struct net_bridge_mdb_entry`).
@@ -134,7 +157,7 @@ struct Entry {
     made: u64,
     host: bool,
     host_timer: Option<u64>,
-    /// The port of the highest number first.
+    /// The port of the highest number first; of those of one port, the oldest.
     members: Vec<Member>,
 }
 
@@ -247,7 +270,11 @@ impl Step<'_> {
             return;
         }
         let listeners = Listeners {
-            ports: entry.members.iter().map(|member| member.port).collect(),
+            members: entry
+                .members
+                .iter()
+                .map(|&Member { port, host, .. }| Target { port, host })
+                .collect(),
             host: entry.host,
         };
         self.shared.table.insert(*key, listeners, self.guard);
@@ -305,18 +332,20 @@ impl Step<'_> {
         self.publish(key);
     }
 
-    /// Makes a port a member.
+    /// Makes a port a member, for a host that has reported the group, or by hand.
     fn insert(
         &mut self,
         key: &Key,
         port: &Port,
         permanent: bool,
-        by_user: bool,
+        host: Option<Mac>,
     ) -> Result<(), Error> {
         self.snoop.made += 1;
+        let by_user = host.is_none();
         let member = Member {
             made: self.snoop.made,
             port: port.number,
+            host: host.unwrap_or(BROADCAST),
             ifindex: port.device.ifindex(),
             permanent,
             fast_leave: false,
@@ -326,7 +355,7 @@ impl Step<'_> {
         let entry = self.entry(key)?;
         let at = entry
             .members
-            .partition_point(|other| other.port > member.port);
+            .partition_point(|other| other.port >= member.port);
         entry.members.insert(at, member.clone());
         self.publish(key);
         // Linux starts the timer of a learned member after its notification.
@@ -335,15 +364,15 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Ends the membership of a port (`br_multicast_del_pg`).
-    fn remove(&mut self, key: &Key, number: u16, fast: bool) -> bool {
+    /// Ends the membership of a port, for a host or as the oldest one of the port (`br_multicast_del_pg`).
+    fn remove(&mut self, key: &Key, number: u16, host: Option<Mac>, fast: bool) -> bool {
         let Some(entry) = self.snoop.entries.get_mut(key) else {
             return false;
         };
         let Some(at) = entry
             .members
             .iter()
-            .position(|member| member.port == number)
+            .position(|one| one.port == number && host.is_none_or(|host| one.host == host))
         else {
             return false;
         };
@@ -356,7 +385,7 @@ impl Step<'_> {
     }
 
     /// Hears that a host behind a port, or the bridge's own, is a member (`__br_multicast_add_group`).
-    fn join(&mut self, port: Option<&Port>, key: &Key) -> Result<(), Error> {
+    fn join(&mut self, port: Option<&Port>, host: Mac, key: &Key) -> Result<(), Error> {
         if key.group.is_unreported() || !self.counts(port) {
             return Ok(());
         }
@@ -366,15 +395,15 @@ impl Step<'_> {
         let until = self.now + self.context().options.membership();
         let members = self.snoop.entries.get_mut(key);
         let mut members = members.into_iter().flat_map(|entry| &mut entry.members);
-        match members.find(|member| member.port == port.number) {
+        match members.find(|member| member.is(port, host)) {
             Some(member) => member.timer = Some(until),
-            None => self.insert(key, port, false, false)?,
+            None => self.insert(key, port, false, Some(host))?,
         }
         Ok(())
     }
 
     /// Hears that a host is no member any more (`br_multicast_leave_group`).
-    fn leave(&mut self, port: Option<&Port>, key: &Key) {
+    fn leave(&mut self, port: Option<&Port>, host: Mac, key: &Key) {
         if key.group.is_unreported() || !self.counts(port) {
             return;
         }
@@ -383,8 +412,11 @@ impl Step<'_> {
         };
         if let Some(port) = port.filter(|port| port.has(weir_netlink::ifla::brport::FAST_LEAVE)) {
             let mut members = entry.members.iter();
-            if members.any(|member| member.port == port.number && !member.permanent) {
-                self.remove(key, port.number, true);
+            if let Some(member) = members.find(|member| member.is(port, host))
+                && !member.permanent
+            {
+                let host = member.host;
+                self.remove(key, port.number, Some(host), true);
             }
             return;
         }
@@ -395,7 +427,8 @@ impl Step<'_> {
             return;
         }
         let until = self.now + self.context().options.last_members();
-        if self.reach().querier.load(Relaxed) {
+        let asks = self.reach().querier.load(Relaxed);
+        if asks {
             let delay = self.context().options.last_member();
             let at = port.and_then(|port| self.place(port.number));
             let context = &mut self.snoop.contexts[self.at];
@@ -416,9 +449,13 @@ impl Step<'_> {
             None if entry.host => sooner(&mut entry.host_timer, until),
             None => {}
             Some(port) => {
-                let mut members = entry.members.iter_mut();
-                if let Some(member) = members.find(|member| member.port == port.number) {
-                    sooner(&mut member.timer, until);
+                let members = &mut entry.members;
+                let of_host = members.iter().position(|one| asks && one.is(port, host));
+                let oldest = members.iter().position(|one| one.port == port.number);
+                for at in of_host.into_iter().chain(oldest) {
+                    if let Some(member) = members.get_mut(at) {
+                        sooner(&mut member.timer, until);
+                    }
                 }
             }
         }
@@ -557,7 +594,7 @@ impl Step<'_> {
         port: Option<&Port>,
         vid: u16,
         heard: &Heard,
-        family: Family,
+        (family, host): (Family, Mac),
     ) -> Result<(), Error> {
         let key = |group| Key {
             vid,
@@ -567,14 +604,14 @@ impl Step<'_> {
         match heard {
             Heard::Data(_) | Heard::Bad => {}
             Heard::Router(_) => self.mark_router(port, family),
-            Heard::Join(group, _) => self.join(port, &key(*group))?,
-            Heard::Leave(group, _) => self.leave(port, &key(*group)),
+            Heard::Join(group, _) => self.join(port, host, &key(*group))?,
+            Heard::Leave(group, _) => self.leave(port, host, &key(*group)),
             Heard::Query(query, _) => self.query(port, vid, query),
             Heard::Records(records, _) => {
                 for (group, leaves) in records {
                     match leaves {
-                        true => self.leave(port, &key(*group)),
-                        false => self.join(port, &key(*group))?,
+                        true => self.leave(port, host, &key(*group)),
+                        false => self.join(port, host, &key(*group))?,
                     }
                 }
             }
@@ -660,17 +697,17 @@ impl Step<'_> {
     fn forget(&mut self, number: u16, vid: Option<u16>, permanent: bool) {
         let mut found = Vec::new();
         for (key, entry) in &self.snoop.entries {
-            let mut members = entry.members.iter();
-            let member = members.find(|member| member.port == number);
-            let member = member.filter(|_| vid.is_none_or(|vid| vid == key.vid));
-            if let Some(member) = member.filter(|member| permanent || !member.permanent) {
-                found.push((member.made, *key));
+            if vid.is_some_and(|vid| vid != key.vid) {
+                continue;
             }
+            let members = entry.members.iter().filter(|member| member.port == number);
+            let members = members.filter(|member| permanent || !member.permanent);
+            found.extend(members.map(|member| (member.made, *key, member.host)));
         }
         // The newest first.
-        found.sort_by_key(|(made, _)| std::cmp::Reverse(*made));
-        for (_, key) in found {
-            self.remove(&key, number, false);
+        found.sort_by_key(|(made, ..)| std::cmp::Reverse(*made));
+        for (_, key, host) in found {
+            self.remove(&key, number, Some(host), false);
         }
     }
 
@@ -859,18 +896,19 @@ impl Step<'_> {
             }
             let members = entry.members.iter();
             let gone = members.filter(|member| !member.permanent && is_due(member.timer));
-            ended.extend(gone.map(|member| (*key, Some(member.port))));
+            ended
+                .extend(gone.map(|&Member { port, host, .. }| (*key, Some(Target { port, host }))));
         }
         for (key, port) in ended {
             match port {
                 None => self.host_leave(&key),
-                Some(number) => {
+                Some(Target { port, host }) => {
                     let entry = self.snoop.entries.get_mut(&key);
                     let mut members = entry.into_iter().flat_map(|entry| &mut entry.members);
-                    if let Some(member) = members.find(|member| member.port == number) {
+                    if let Some(member) = members.find(|one| (one.port, one.host) == (port, host)) {
                         member.timer = None;
                     }
-                    self.remove(&key, number, false);
+                    self.remove(&key, port, Some(host), false);
                 }
             }
         }

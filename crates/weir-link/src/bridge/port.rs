@@ -37,8 +37,9 @@ const DEFAULT_FLAGS: u32 = 1 << brport::LEARNING
     | 1 << brport::MCAST_FLOOD
     | 1 << brport::BCAST_FLOOD;
 /// The flags that are served, as attributes.
-const FLAGS: [u16; 14] = [
+const FLAGS: [u16; 15] = [
     brport::FAST_LEAVE,
+    brport::MCAST_TO_UCAST,
     brport::MODE,
     brport::GUARD,
     brport::PROTECT,
@@ -63,6 +64,7 @@ static POLICY: Policy = policy! {
     brport::PRIORITY => Rule::u16(),
     brport::MODE => Rule::u8(),
     brport::FAST_LEAVE => Rule::u8(),
+    brport::MCAST_TO_UCAST => Rule::u8(),
     brport::MULTICAST_ROUTER => Rule::u8(),
     brport::GUARD => Rule::u8(),
     brport::PROTECT => Rule::u8(),

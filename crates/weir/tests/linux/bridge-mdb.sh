@@ -88,4 +88,8 @@ m
 c bridge mdb add dev br0 port d0 grp 239.2.1.3 permanent vid 1
 c ip link set br0 type bridge mcast_snooping 1
 m
+c bridge link set dev d0 mcast_to_unicast on
+c ip link set d0 type bridge_slave mcast_to_unicast on
 c bridge -d link
+c bridge link set dev d0 mcast_to_unicast off
+c bridge -d link show dev d0

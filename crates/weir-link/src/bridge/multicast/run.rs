@@ -12,7 +12,7 @@ use weir_sync::rcu::Guard;
 
 use super::context::Context;
 use super::message::{self, Heard};
-use super::{Effect, FAMILIES, Family, Group, QUERY_INTERVALS, Step};
+use super::{BROADCAST, Effect, FAMILIES, Family, Group, QUERY_INTERVALS, Step};
 use crate::bridge::port::Port;
 use crate::bridge::{Bridge, refuse};
 use crate::clock::{Holds, SECOND, TimerId, USER_HZ};
@@ -178,7 +178,8 @@ impl Bridge {
         }
         let done = self.snoop_step(cx.stack, cx.guard, |step| {
             step.enter_for(vid);
-            step.take(port, vid, &heard, family)
+            let host = Ethernet::new(packet.data()).map_or(BROADCAST, |eth| eth.src());
+            step.take(port, vid, &heard, (family, host))
         });
         self.snooping.count(counts, &heard, 0);
         done.ok().map(|()| heard)

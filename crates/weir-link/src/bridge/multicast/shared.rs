@@ -8,7 +8,7 @@ use weir_sync::hash::RcuHash;
 use weir_sync::rcu::{Domain, Guard, Published};
 
 use super::message::Heard;
-use super::{Family, Group, Key, Listeners, router};
+use super::{BROADCAST, Family, Group, Key, Listeners, Target, router};
 
 /// `struct br_mcast_stats`
 pub struct Counts([AtomicU64; 30]);
@@ -35,18 +35,31 @@ impl Counts {
 
 /// Who gets a frame to a group.
 pub struct Audience<'g> {
-    members: &'g [u16],
+    members: &'g [Target],
     routers: &'g [u16],
     /// The host does.
     pub host: bool,
 }
 
 impl Audience<'_> {
-    /// Returns the numbers of the ports, each once.
-    pub fn ports(&self) -> impl Iterator<Item = u16> {
-        let routers = self.routers.iter();
-        let others = routers.filter(|number| !self.members.contains(number));
-        self.members.iter().chain(others).copied()
+    /// Returns where copies go: the members, and the ports that lead to routers alone. The flag is that of a port's
+    /// first member.
+    pub fn targets(&self) -> impl Iterator<Item = (Target, bool)> {
+        let host = BROADCAST;
+        let members = self.members.iter().scan(None, |before, target| {
+            let is_first = before.replace(target.port) != Some(target.port);
+            Some((*target, is_first))
+        });
+        // The highest number is first.
+        let is_member = |number: u16| self.members.binary_search_by(|one| number.cmp(&one.port));
+        let routers = self.routers.iter().copied();
+        let routers = routers.filter(move |&number| is_member(number).is_err());
+        members.chain(routers.map(move |port| (Target { port, host }, true)))
+    }
+
+    /// Returns whether a port leads to routers.
+    pub fn has_router(&self, port: u16) -> bool {
+        self.routers.contains(&port)
     }
 }
 
@@ -187,7 +200,7 @@ impl Shared {
         // Linux takes the IPv4 routers for what is not IPv6.
         let routers = reach.routers[family.unwrap_or(Family::V4) as usize].load(guard);
         Some(Audience {
-            members: listed.map_or(&[], |listed| &listed.ports),
+            members: listed.map_or(&[], |listed| &listed.members),
             routers,
             host: listed.is_some_and(|listed| listed.host) || reach.is_router(family, now),
         })

@@ -417,7 +417,7 @@ impl Step<'_> {
                 "bridge: Group is already joined by port",
             ));
         }
-        self.insert(key, port, permanent, true)
+        self.insert(key, port, permanent, None)
     }
 
     /// Deletes a member (`__br_mdb_del`).
@@ -427,7 +427,7 @@ impl Step<'_> {
             return Err(none());
         }
         let found = match port {
-            Some(port) => self.remove(key, port.number, false),
+            Some(port) => self.remove(key, port.number, None, false),
             None => {
                 let host = self.snoop.entries.get(key).is_some_and(|entry| entry.host);
                 self.host_leave(key);
