@@ -5,6 +5,7 @@
 //! depends on it; the checksum must be correct. It excludes the source ports of Geneve and the timestamps of ERSPAN.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, process};
@@ -148,6 +149,39 @@ fn remotes_decide_how_frames_are_sent() {
 #[test]
 fn nexthop_objects_decide_how_frames_are_sent() {
     same_as_linux("fdb-nexthop", ("in0", "ipinner.pcap"), "u0");
+}
+
+/// All frames of a flow go to one remote of a group, and the flows are spread by weight.
+#[test]
+fn flows_choose_remotes_of_nexthop_objects() {
+    let answer = env::temp_dir().join(format!("weir-tunnel-spread-{}.pcapng", process::id()));
+    let run = Command::new(WEIR)
+        .args(["run", "-q", "--gen"])
+        .arg("in0=rate=8mbit,size=100,flows=200,stop=500ms")
+        .arg("--out")
+        .arg(format!("u0={}", answer.display()))
+        .arg(folder().join("fdb-spread.sh"))
+        .env("WEIR", WEIR)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    let entry = "00:00:00:00:00:00 nhid 10 self permanent\n";
+    assert_eq!(said, entry, "{}", String::from_utf8_lossy(&run.stderr));
+    let mut frames = read(&answer);
+    let _ = fs::remove_file(&answer);
+    frames.retain(|frame| is_datagram(frame));
+    let mut remotes: BTreeMap<Vec<u8>, u8> = BTreeMap::new();
+    let mut counts = [0; 2];
+    for frame in &frames {
+        let remote = frame[33];
+        // Addresses and ports of the inner packet.
+        let flow = frame[76..88].to_vec();
+        assert_eq!(*remotes.entry(flow).or_insert(remote), remote);
+        counts[usize::from(remote - 2)] += 1;
+    }
+    assert_eq!(remotes.len(), 200);
+    let share = f64::from(counts[1]) / frames.len() as f64;
+    assert!((0.65..0.85).contains(&share), "{counts:?}");
 }
 
 #[test]
