@@ -51,6 +51,7 @@ pub mod replay;
 pub mod ring;
 pub mod socket;
 pub mod tap;
+mod uring;
 mod vnet;
 
 pub use error::{Error, Result};

@@ -9,7 +9,9 @@
 //!
 //! Opening needs `/dev/net/tun` and `CAP_NET_ADMIN` in the caller's network namespace, or a persistent
 //! device that the caller owns. Frames are read directly into packets and written directly from them. The next
-//! frame is read into the packet of one that early drop drops.
+//! frame is read into the packet of one that early drop drops. Where the kernel allows io_uring, a system call reads or
+//! writes up to 64 frames: twice as many as the last one found, at first one. While long frames arrive, each is read by
+//! a call of its own, into a packet that holds it as a whole.
 //!
 //! Senders on the host leave segmentation and checksums to the device (`TUNSETOFFLOAD`; UDP segmentation from
 //! Linux 6.2 on). The header in front of each frame says so (`IFF_VNET_HDR`). The port completes checksums and
@@ -30,6 +32,7 @@ use weir_packet::{Batch, Cache, LongPackets, Packet};
 
 use crate::keys::Keys;
 use crate::port::{Counters, Facts, Kind, Port, Sieve, Site, failed};
+use crate::uring::{self, Calls};
 use crate::vnet::{self, Header, Out, Outgoing};
 use crate::{Error, Result};
 
@@ -64,6 +67,8 @@ pub struct Tap {
 struct Queue {
     file: File,
     input: Mutex<Input>,
+    /// Writes many frames at once. A CPU that finds it in use writes one by one.
+    output: Mutex<Option<Calls>>,
 }
 
 /// The state of reading a queue.
@@ -81,6 +86,29 @@ struct Input {
     read: Vec<(Header, Packet)>,
     /// Segments of the last frame that did not fit into the caller's batch.
     waiting: VecDeque<Packet>,
+    /// Reads many frames at once.
+    many: Option<Many>,
+}
+
+/// Reads of many frames at once.
+#[derive(Debug)]
+struct Many {
+    calls: Calls,
+    /// The number of frames to read by the next call.
+    next: usize,
+    /// A place per frame for the part that does not fit into a packet, as [`Input::buffer`]. Memory that no long frame
+    /// has used is not resident.
+    long: Box<[u8]>,
+}
+
+impl Many {
+    fn new(file: &File) -> Option<Self> {
+        Some(Self {
+            calls: Calls::new(file.as_fd())?,
+            next: 1,
+            long: vec![0; BATCH * JUMBO_DATA].into(),
+        })
+    }
 }
 
 /// Issues a request about the device behind a descriptor (`struct ifreq`).
@@ -174,16 +202,23 @@ impl Tap {
         if flags & libc::IFF_VNET_HDR == 0 {
             return Err(Error::new(NAME, "the device is without IFF_VNET_HDR"));
         }
-        let queue = |file: OwnedFd| Queue {
-            file: file.into(),
-            input: Mutex::new(Input {
+        let queue = |file: OwnedFd| {
+            let file = File::from(file);
+            let input = Input {
                 long: None,
                 expects_long: false,
                 buffer: vec![0; JUMBO_DATA].into(),
                 spare: Vec::new(),
                 read: Vec::new(),
                 waiting: VecDeque::new(),
-            }),
+                many: Many::new(&file),
+            };
+            let output = Calls::new(file.as_fd());
+            Queue {
+                file,
+                input: Mutex::new(input),
+                output: Mutex::new(output),
+            }
         };
         Ok(Self {
             name: name_of(&ifreq),
@@ -196,6 +231,59 @@ impl Tap {
     fn queue(&self, queue: u16) -> &Queue {
         &self.queues[usize::from(queue) % self.queues.len()]
     }
+
+    /// Writes a frame. Returns false without room for it.
+    fn write(&self, mut file: &File, packet: &Packet) -> io::Result<bool> {
+        let frame = Outgoing::new(packet);
+        let parts = frame.parts().map(IoSlice::new);
+        // The device takes a frame whole or not at all.
+        let result = file.write_vectored(&parts).map(|_whole| ());
+        self.written(result.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO)))
+    }
+
+    /// Writes plain frames at once, and returns how many.
+    fn write_many(&self, calls: &mut Calls, frames: &[Packet]) -> io::Result<usize> {
+        let mut none = vnet::NONE;
+        let header = part(&mut none);
+        let mut all = [[header; 2]; BATCH];
+        for ([_, data], packet) in all.iter_mut().zip(frames) {
+            *data = libc::iovec {
+                iov_base: packet.data().as_ptr().cast_mut().cast(),
+                iov_len: packet.len(),
+            };
+        }
+        let all = all.get(..frames.len()).unwrap_or_default();
+        // SAFETY: the header and the packets live through the call, which reads them.
+        let results = unsafe { calls.make(uring::Kind::Write, all) };
+        let results = results.get(..all.len()).unwrap_or_default();
+        // A frame without room in front of one with room is lost.
+        let last = results.iter().rposition(|result| *result != -libc::EAGAIN);
+        let done = last.map_or(0, |last| last + 1);
+        for result in results.iter().take(done) {
+            let result = if *result < 0 { Err(-result) } else { Ok(()) };
+            if !self.written(result)? {
+                Counters::add(&self.counters.tx_errors, 1);
+            }
+        }
+        Ok(done)
+    }
+
+    /// Counts the result of a write. Returns false without room for the frame.
+    fn written(&self, result: std::result::Result<(), i32>) -> io::Result<bool> {
+        match result {
+            Ok(()) => return Ok(true),
+            Err(libc::EAGAIN) => return Ok(false),
+            Err(libc::EBADFD) => return Err(io::Error::from_raw_os_error(libc::EBADFD)),
+            // The device is down or refuses the frame.
+            Err(_) => Counters::add(&self.counters.tx_errors, 1),
+        }
+        Ok(true)
+    }
+}
+
+/// Returns whether a packet's frame is the header that leaves nothing to the receiver and the data.
+fn is_plain(packet: &Packet) -> bool {
+    packet.vlan().is_none() && packet.segments().is_none()
 }
 
 /// The result of reading a frame.
@@ -207,6 +295,41 @@ enum Found {
     Long(Header, usize),
 }
 
+/// Where the port's caller wants frames.
+struct Caller<'a, 'b> {
+    memory: &'a mut Cache,
+    batch: &'a mut Batch,
+    counters: &'a Counters,
+    sieve: Option<Sieve<'b>>,
+    /// Frames that the sieve dropped.
+    dropped: usize,
+}
+
+/// A packet's room for a header and a frame.
+fn room(packet: &mut Packet) -> &mut [u8] {
+    packet.rewind();
+    // A packet of the frame class has this room.
+    packet.push(vnet::LEN);
+    packet.put(FRAME_DATA);
+    packet.data_mut()
+}
+
+/// Takes the header off a packet that `read` bytes were read into. Returns it with the length of the frame.
+fn take_header(packet: &mut Packet, read: usize) -> (Header, usize) {
+    let header = packet.data().first_chunk().copied();
+    let _ = packet.pull(vnet::LEN);
+    let len = read.saturating_sub(vnet::LEN);
+    packet.trim(len);
+    (Header::parse(header.unwrap_or(vnet::NONE)), len)
+}
+
+fn part(bytes: &mut [u8]) -> libc::iovec {
+    libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    }
+}
+
 impl Input {
     /// Reads a frame. A packet that no frame was read into stays for the next time.
     fn read(&mut self, mut file: &File, memory: &mut Cache) -> io::Result<Found> {
@@ -214,8 +337,6 @@ impl Input {
         let Some(mut packet) = spare else {
             return Err(io::ErrorKind::OutOfMemory.into());
         };
-        packet.rewind();
-        let mut header = [0; vnet::LEN];
         if self.expects_long && self.long.is_none() {
             self.long = memory.alloc(JUMBO_DATA);
         }
@@ -224,13 +345,7 @@ impl Input {
             None => &mut self.buffer,
         };
         let (begin, rest) = place.split_at_mut(FRAME_DATA);
-        // A packet of the frame class has this room.
-        let room = packet.put(FRAME_DATA).unwrap_or_default();
-        let mut parts = [
-            IoSliceMut::new(&mut header),
-            IoSliceMut::new(room),
-            IoSliceMut::new(rest),
-        ];
+        let mut parts = [IoSliceMut::new(room(&mut packet)), IoSliceMut::new(rest)];
         let read = match file.read_vectored(&mut parts) {
             Ok(read) => read,
             Err(error) => {
@@ -238,28 +353,94 @@ impl Input {
                 return Err(error);
             }
         };
-        let header = Header::parse(header);
-        let len = read.saturating_sub(vnet::LEN);
+        let (header, len) = take_header(&mut packet, read);
         if len <= FRAME_DATA && !header.is_long() {
-            packet.trim(len);
             self.read.push((header, packet));
             return Ok(Found::Short);
         }
-        begin.copy_from_slice(packet.data());
+        if let Some(begin) = begin.get_mut(..packet.len()) {
+            begin.copy_from_slice(packet.data());
+        }
         self.spare.push(packet);
         Ok(Found::Long(header, len))
     }
 
-    /// Has the frames that wait judged, and appends those that are kept. Returns the number of the others.
-    fn deliver(
-        &mut self,
-        memory: &mut Cache,
-        batch: &mut Batch,
-        counters: &Counters,
-        sieve: Option<&mut Sieve<'_>>,
-    ) -> usize {
+    /// Returns how many frames, up to `limit`, to read at once; 1 for a call of its own.
+    fn at_once(&self, limit: usize) -> usize {
+        match &self.many {
+            Some(many) if !self.expects_long && many.calls.works() => many.next.min(limit),
+            _ => 1,
+        }
+    }
+
+    /// Reads up to `count` frames at once.
+    fn read_many(&mut self, count: usize, to: &mut Caller<'_, '_>) -> io::Result<()> {
+        let Some(mut many) = self.many.take() else {
+            return Ok(());
+        };
+        let mut packets = [const { None }; BATCH];
+        let mut calls = [[uring::NOTHING; 2]; BATCH];
+        let mut wanted = 0;
+        let places = many.long.chunks_exact_mut(JUMBO_DATA);
+        for ((slot, parts), place) in packets.iter_mut().zip(&mut calls).zip(places).take(count) {
+            let spare = self.spare.pop().or_else(|| to.memory.alloc(0));
+            let Some(mut packet) = spare else {
+                break;
+            };
+            let rest = place.get_mut(FRAME_DATA..).unwrap_or_default();
+            *parts = [part(room(&mut packet)), part(rest)];
+            *slot = Some(packet);
+            wanted += 1;
+        }
+        let calls = calls.get(..wanted).unwrap_or_default();
+        // SAFETY: each packet and each place is read into once, and nobody else uses them meanwhile.
+        let results = unsafe { many.calls.make(uring::Kind::Read, calls) };
+        let mut end = match wanted {
+            0 => Err(io::ErrorKind::OutOfMemory.into()),
+            _ => Ok(()),
+        };
+        let mut found = 0;
+        let places = many.long.chunks_exact_mut(JUMBO_DATA);
+        for ((packet, result), place) in packets.into_iter().flatten().zip(results).zip(places) {
+            let mut packet = packet;
+            let Ok(read) = usize::try_from(result) else {
+                self.spare.push(packet);
+                end = Err(io::Error::from_raw_os_error(-result));
+                continue;
+            };
+            found += 1;
+            let (header, len) = take_header(&mut packet, read);
+            if len <= FRAME_DATA && !header.is_long() {
+                self.read.push((header, packet));
+                continue;
+            }
+            if let Some(begin) = place.get_mut(..packet.len()) {
+                begin.copy_from_slice(packet.data());
+            }
+            self.spare.push(packet);
+            self.deliver(to);
+            match place.get(..len) {
+                Some(frame) if !to.drops(header, frame) => {
+                    self.expects_long = true;
+                    let mut out = Out {
+                        batch: to.batch,
+                        waiting: &mut self.waiting,
+                    };
+                    vnet::deliver(header, frame, None, to.memory, &mut out, to.counters);
+                }
+                Some(_) => {}
+                None => Counters::add(&to.counters.rx_errors, 1),
+            }
+        }
+        many.next = (2 * found).clamp(1, BATCH);
+        self.many = Some(many);
+        end
+    }
+
+    /// Has the frames that wait judged, and appends those that are kept.
+    fn deliver(&mut self, to: &mut Caller<'_, '_>) {
         let mut dropped = 0;
-        if let Some(sieve) = sieve.filter(|_| !self.read.is_empty()) {
+        if let Some(sieve) = to.sieve.as_mut().filter(|_| !self.read.is_empty()) {
             let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
             for (slot, (header, packet)) in frames.iter_mut().zip(&self.read) {
                 // A frame with an error to be counted is shown as empty.
@@ -269,20 +450,30 @@ impl Input {
             dropped = sieve(frames.get(..self.read.len()).unwrap_or_default());
         }
         let mut out = Out {
-            batch,
+            batch: to.batch,
             waiting: &mut self.waiting,
         };
         for (n, (header, packet)) in self.read.drain(..).enumerate() {
             match dropped >> n & 1 {
                 1 => self.spare.push(packet),
-                _ => vnet::deliver_packet(header, packet, memory, &mut out, counters),
+                _ => vnet::deliver_packet(header, packet, to.memory, &mut out, to.counters),
             }
         }
-        dropped.count_ones() as usize
+        to.dropped += dropped.count_ones() as usize;
     }
 }
 
-impl Tap {}
+impl Caller<'_, '_> {
+    /// Has a long frame judged.
+    fn drops(&mut self, header: Header, frame: &[u8]) -> bool {
+        let drops = match &mut self.sieve {
+            Some(sieve) => header.is_of_one(frame) && sieve(&[frame]) & 1 == 1,
+            None => false,
+        };
+        self.dropped += usize::from(drops);
+        drops
+    }
+}
 
 impl Port for Tap {
     fn kind(&self) -> &'static str {
@@ -313,7 +504,7 @@ impl Port for Tap {
         queue: u16,
         memory: &mut Cache,
         batch: &mut Batch,
-        mut sieve: Option<Sieve<'_>>,
+        sieve: Option<Sieve<'_>>,
     ) -> io::Result<usize> {
         let queue = self.queue(queue);
         let mut input = queue.input.lock().unwrap_or_else(PoisonError::into_inner);
@@ -323,34 +514,47 @@ impl Port for Tap {
         if !(Out { batch, waiting }).refill() {
             return Ok(batch.len() - before);
         }
-        let mut dropped = 0;
+        let mut caller = Caller {
+            memory,
+            batch,
+            counters: &self.counters,
+            sieve,
+            dropped: 0,
+        };
+        let to = &mut caller;
         let end = loop {
-            let room = batch.room().min(BATCH - dropped.min(BATCH));
+            let room = to.batch.room().min(BATCH - to.dropped.min(BATCH));
             if input.read.len() >= room {
-                dropped += input.deliver(memory, batch, &self.counters, sieve.as_mut());
-                if batch.is_full() || dropped >= BATCH {
+                input.deliver(to);
+                if to.batch.is_full() || to.dropped >= BATCH {
                     break Ok(());
                 }
+                continue;
             }
-            match input.read(&queue.file, memory) {
-                Ok(Found::Short) => {}
+            let at_once = input.at_once(room - input.read.len());
+            let found = match at_once {
+                1 => input.read(&queue.file, to.memory),
+                count => input.read_many(count, to).map(|()| Found::Short),
+            };
+            match found {
+                Ok(Found::Short) => {
+                    if let (1, Some(many)) = (at_once, &mut input.many) {
+                        many.next = 2;
+                    }
+                }
                 Ok(Found::Long(header, len)) => {
                     // The frames in front of it go first.
-                    dropped += input.deliver(memory, batch, &self.counters, sieve.as_mut());
+                    input.deliver(to);
                     let place = input.long.as_ref().map_or(&*input.buffer, Packet::data);
                     let Some(frame) = place.get(..len) else {
                         Counters::add(&self.counters.rx_errors, 1);
                         continue;
                     };
-                    if let Some(sieve) = &mut sieve
-                        && header.is_of_one(frame)
-                        && sieve(&[frame]) & 1 == 1
-                    {
-                        dropped += 1;
+                    if to.drops(header, frame) {
                         continue;
                     }
                     let mut out = Out {
-                        batch,
+                        batch: to.batch,
                         waiting: &mut input.waiting,
                     };
                     input.expects_long = true;
@@ -358,11 +562,11 @@ impl Port for Tap {
                     match input.long.take() {
                         Some(mut packet) => {
                             packet.trim(len);
-                            vnet::deliver_packet(header, packet, memory, &mut out, counters);
+                            vnet::deliver_packet(header, packet, to.memory, &mut out, counters);
                         }
                         None => {
                             let frame = input.buffer.get(..len).unwrap_or_default();
-                            vnet::deliver(header, frame, None, memory, &mut out, counters);
+                            vnet::deliver(header, frame, None, to.memory, &mut out, counters);
                         }
                     }
                 }
@@ -375,13 +579,14 @@ impl Port for Tap {
                 Err(error) => break Err(error),
             }
         };
-        dropped += input.deliver(memory, batch, &self.counters, sieve.as_mut());
+        input.deliver(to);
+        let dropped = to.dropped;
         input.spare.drain(..).for_each(|packet| memory.free(packet));
         if let Some(packet) = input.long.take() {
             memory.free(packet);
-            // The next frames are unlikely to be long unless one of these was.
-            input.expects_long = batch.iter().any(|packet| packet.len() > FRAME_DATA);
         }
+        // The next frames are unlikely to be long unless one of these was.
+        input.expects_long &= batch.iter().any(|packet| packet.len() > FRAME_DATA);
         end.map(|()| batch.len() - before + dropped)
     }
 
@@ -390,22 +595,32 @@ impl Port for Tap {
     }
 
     fn send(&self, queue: u16, frames: &[Packet]) -> io::Result<usize> {
-        let mut file = &self.queue(queue).file;
-        for (sent, packet) in frames.iter().enumerate() {
-            let frame = Outgoing::new(packet);
-            let parts = frame.parts().map(IoSlice::new);
-            // The device takes a frame whole or not at all.
-            let result = file.write_vectored(&parts).map(|_whole| ());
-            if let Err(error) = result {
-                match error.raw_os_error() {
-                    Some(libc::EAGAIN) => return Ok(sent),
-                    Some(libc::EBADFD) => return Err(error),
-                    // The device is down or refuses the frame.
-                    _ => Counters::add(&self.counters.tx_errors, 1),
+        let queue = self.queue(queue);
+        let mut output = queue.output.try_lock().ok();
+        let mut sent = 0;
+        while let Some(packet) = frames.get(sent) {
+            let rest = frames.get(sent..).unwrap_or_default();
+            let plain = rest
+                .iter()
+                .take(BATCH)
+                .take_while(|packet| is_plain(packet));
+            let calls = output.as_mut().and_then(|output| output.as_mut());
+            match (calls.filter(|calls| calls.works()), plain.count()) {
+                (Some(calls), count @ 2..) => {
+                    let done = self.write_many(calls, rest.get(..count).unwrap_or_default())?;
+                    sent += done;
+                    // A kernel that takes no more calls at once takes single ones.
+                    if done < count && calls.works() {
+                        return Ok(sent);
+                    }
                 }
+                _ => match self.write(&queue.file, packet)? {
+                    true => sent += 1,
+                    false => return Ok(sent),
+                },
             }
         }
-        Ok(frames.len())
+        Ok(sent)
     }
 
     fn counters(&self) -> &Counters {

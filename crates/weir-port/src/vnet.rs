@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use weir_packet::{Batch, Cache, Flags, LongPackets, Packet, VlanTag, offload};
 
-pub(crate) use weir_packet::vnet::{Header, LEN, Outgoing};
+pub(crate) use weir_packet::vnet::{Header, LEN, NONE, Outgoing};
 
 use crate::port::Counters;
 

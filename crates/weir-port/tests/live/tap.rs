@@ -130,6 +130,35 @@ fn queues_inside() {
         }
     }
     assert_eq!(sizes, [10, 1700, 1751, 8900]);
+    // Reads of many frames at once keep the order, with long frames among them, and stop at the batch's end.
+    let wanted: Vec<u16> = (0..150)
+        .map(|n| if n % 40 == 39 { 3000 + n } else { 100 + n })
+        .collect();
+    for size in &wanted {
+        let data = vec![7; usize::from(*size)];
+        socket.send_to(&data, "10.9.0.2:9").unwrap();
+    }
+    let mut sizes = [Vec::new(), Vec::new()];
+    for (queue, sizes) in sizes.iter_mut().enumerate() {
+        loop {
+            let mut batch = Batch::new();
+            if tap.receive(queue as u16, &mut cache, &mut batch).unwrap() == 0 {
+                break;
+            }
+            let ours = batch
+                .iter()
+                .filter(|packet| packet.data()[12..14] == [8, 0]);
+            sizes.extend(ours.map(|packet| (packet.data().len() - 42) as u16));
+            cache.free_bulk(&mut batch);
+        }
+    }
+    // A flow has one queue.
+    assert_eq!(sizes.concat(), wanted);
+    let long = [60, 1514, 3000].map(frame);
+    let many: Vec<_> = (0..100).map(|_| frame(60)).chain(long).collect();
+    let before = received(1);
+    assert_eq!(tap.send(0, &many).unwrap(), many.len());
+    assert_eq!(received(1) - before, many.len() as u64);
     run("ip link del q0");
     assert!(tap.receive(0, &mut cache, &mut Batch::new()).is_err());
     assert!(tap.send(1, &[frame(60)]).is_err());
