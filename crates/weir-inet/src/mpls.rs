@@ -6,7 +6,7 @@
 //! of the label or its own. A device takes labelled packets if `net.mpls.conf.DEV.input` is set. Packets that do not fit
 //! the outgoing device, or whose TTL ends, are dropped without an answer, as in Linux.
 //!
-//! Not implemented: the counters of `ip stats show group afstats`, multicast labels (ETH_P_MPLS_MC).
+//! Not implemented: multicast labels (ETH_P_MPLS_MC).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,12 +15,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_packet::header::ethernet::ETH_P_MPLS_UC;
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ipv4, Ipv6};
 use weir_packet::{Batch, DropReason, Packet, PacketType, checksum, jhash2};
+use weir_sync::rcu::Guard;
 
 use crate::cpu::Cx;
-use crate::device::Device;
+use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
 use crate::fib::encap::{entries, push_labels};
-use crate::fib::mpls::{self, ENTROPY, FIRST_UNRESERVED, Hop, Mpls, Payload, Route, SHIM, Via};
+use crate::fib::mpls::{
+    self, ENTROPY, FIRST_UNRESERVED, Hop, Mpls, Payload, Route, SHIM, Via, counter,
+};
 use crate::layers::{Module, PacketType as Registered};
 use crate::neigh;
 
@@ -57,19 +60,42 @@ fn entry_at(data: &[u8], at: usize) -> Option<Entry> {
 /// Receives labelled packets of a device.
 fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     let guard = cx.guard;
-    let state = mpls::of(device.namespace(guard));
-    let state = state.filter(|state| state.input(device.key, guard) != 0);
-    let Some(state) = state else {
-        let reason = DropReason::NOT_SPECIFIED;
+    let reason = DropReason::NOT_SPECIFIED;
+    let Some(state) = mpls::of(device.namespace(guard)) else {
         return cx.drop_batch(device, Place::Mpls, reason, batch);
     };
+    let packets = batch.len() as u64;
+    let octets = batch.iter().map(below_link).sum();
+    let arrived = [(counter::RX_PACKETS, packets), (counter::RX_BYTES, octets)];
+    state.count(device.key, &arrived, guard);
+    if state.input(device.key, guard) == 0 {
+        state.count(device.key, &[(counter::RX_DROPPED, packets)], guard);
+        return cx.drop_batch(device, Place::Mpls, reason, batch);
+    }
     let mut run = Run::default();
     for packet in batch {
         if let Err((at, reason, packet)) = forward(cx, state, &mut run, packet) {
+            let counted = match reason {
+                DropReason::IP_INNOROUTES => Some(counter::RX_NOROUTE),
+                // The outgoing device has counted it.
+                DropReason::DEV_READY | DropReason::PKT_TOO_BIG | DropReason::NOMEM => None,
+                _ => Some(counter::RX_ERRORS),
+            };
+            if let Some(counter) = counted {
+                state.count(device.key, &[(counter, 1)], guard);
+            }
             cx.drop(at.unwrap_or(device), Place::Mpls, reason, packet);
         }
     }
     run.flush(cx);
+    run.count(state, None, guard);
+}
+
+/// Returns the length of a received packet without its link-layer header.
+fn below_link(packet: &Packet) -> u64 {
+    packet
+        .len()
+        .saturating_sub(packet.network_offset().unwrap_or(0)) as u64
 }
 
 /// Consecutive packets to one neighbour.
@@ -77,9 +103,26 @@ fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
 struct Run<'g> {
     to: Option<(&'g Arc<Device>, IpAddr)>,
     batch: Batch,
+    /// The labelled packets and octets that left by a device and are not counted yet.
+    labelled: Option<(DeviceKey, [u64; 2])>,
 }
 
 impl<'g> Run<'g> {
+    /// Counts what has left so far, unless the next packet leaves by the same device, and the next packet.
+    fn count(&mut self, state: &Mpls, next: Option<(DeviceKey, u64)>, guard: &Guard) {
+        let device = next.map(|(key, _)| key);
+        if let Some((key, [packets, octets])) =
+            self.labelled.take_if(|(key, _)| Some(*key) != device)
+        {
+            let left = [(counter::TX_PACKETS, packets), (counter::TX_BYTES, octets)];
+            state.count(key, &left, guard);
+        }
+        if let Some((key, len)) = next {
+            let (_, [packets, octets]) = self.labelled.get_or_insert((key, [0; 2]));
+            (*packets, *octets) = (*packets + 1, *octets + len);
+        }
+    }
+
     fn push(&mut self, cx: &mut Cx<'_>, device: &'g Arc<Device>, to: IpAddr, packet: Packet) {
         let same =
             |(other, address): (&Arc<Device>, IpAddr)| Arc::ptr_eq(other, device) && address == to;
@@ -108,6 +151,7 @@ fn forward<'a, 'g: 'a>(
     run: &mut Run<'a>,
     mut packet: Packet,
 ) -> Result<(), Refused<'a>> {
+    let guard = cx.guard;
     let refuse = |reason, packet| Err((None, reason, packet));
     if packet.pkt_type() != PacketType::Host {
         return refuse(DropReason::OTHERHOST, packet);
@@ -128,12 +172,17 @@ fn forward<'a, 'g: 'a>(
         return refuse(DropReason::IP_INHDR, packet);
     }
     let out = hop.device.and_then(|(key, _)| cx.device(key));
+    let fails = |key| state.count(key, &[(counter::TX_ERRORS, 1)], guard);
     let Some(out) = out.filter(|out| out.is_up() && !out.lacks_carrier()) else {
+        if let Some((key, _)) = hop.device {
+            fails(key);
+        }
         return refuse(DropReason::DEV_READY, packet);
     };
     let popped = packet.pull(SHIM);
     debug_assert!(popped, "the entry was read");
     if packet.len() + hop.labels.len() * SHIM > out.mtu() as usize {
+        fails(out.key);
         return Err((Some(out), DropReason::PKT_TOO_BIG, packet));
     }
     packet.set_vlan(None);
@@ -151,8 +200,10 @@ fn forward<'a, 'g: 'a>(
         }
     } else {
         if !push_labels(&mut packet, &hop.labels, ttl, first.bottom) {
+            fails(out.key);
             return refuse(DropReason::NOMEM, packet);
         }
+        run.count(state, Some((out.key, packet.len() as u64)), guard);
     }
     send(cx, out, hop, run, packet);
     Ok(())

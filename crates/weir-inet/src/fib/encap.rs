@@ -14,7 +14,7 @@ use weir_packet::tunnel::Tunnel;
 use weir_packet::{DropReason, Packet};
 use weir_sync::rcu::Guard;
 
-use super::mpls::{self, SHIM};
+use super::mpls::{self, SHIM, counter};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
@@ -108,7 +108,17 @@ fn attach_some(encap: &Encap, out: &Device, guard: &Guard, packet: &mut Packet) 
                     _ => own,
                 },
             };
-            push_labels(packet, labels, ttl, true)
+            let pushed = push_labels(packet, labels, ttl, true);
+            if let Some(state) = mpls::of(out.namespace(guard)) {
+                let len = packet.len() as u64;
+                let left = [(counter::TX_PACKETS, 1), (counter::TX_BYTES, len)];
+                let amounts: &[_] = match pushed {
+                    true => &left,
+                    false => &[(counter::TX_ERRORS, 1)],
+                };
+                state.count(out.key, amounts, guard);
+            }
+            pushed
         }
     }
 }

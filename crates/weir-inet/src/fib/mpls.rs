@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use weir_netlink::{Error, errno, nlm, rta};
 use weir_sync::hash::RcuHash;
@@ -170,6 +170,22 @@ pub struct Change {
     pub new: Option<Arc<Route>>,
 }
 
+/// The places of a device's counters (`struct mpls_link_stats`).
+pub mod counter {
+    #![allow(missing_docs)] // The names are Linux's.
+    pub const RX_PACKETS: usize = 0;
+    pub const TX_PACKETS: usize = 1;
+    pub const RX_BYTES: usize = 2;
+    pub const TX_BYTES: usize = 3;
+    pub const RX_ERRORS: usize = 4;
+    pub const TX_ERRORS: usize = 5;
+    pub const RX_DROPPED: usize = 6;
+    pub const RX_NOROUTE: usize = 8;
+}
+
+/// The counters of a device, by [`counter`].
+type Counters = [AtomicU64; 9];
+
 /// The MPLS state of a namespace.
 pub struct Mpls {
     routes: RcuHash<u32, Arc<Route>>,
@@ -177,6 +193,8 @@ pub struct Mpls {
     table: Mutex<Table, order::MplsTable>,
     /// `net.mpls.conf.DEV.input` of the devices for which it was set.
     devices: RcuHash<DeviceKey, Arc<AtomicI32>>,
+    /// The counters of the devices that have counted. The lock of `table` is held when a device gets some.
+    counters: RcuHash<DeviceKey, Arc<Counters>>,
     /// `net.mpls.ip_ttl_propagate`
     pub propagate: AtomicBool,
     /// `net.mpls.default_ttl`
@@ -271,6 +289,7 @@ fn device_event(site: &Site<'_>, event: Event) {
         Event::Gone => {
             let changes = mpls.gone(device, guard);
             mpls.devices.remove(&device.key, guard);
+            mpls.counters.remove(&device.key, guard);
             tell(site.stack, site.ns, &changes);
             tell_input(None);
         }
@@ -288,6 +307,7 @@ impl Mpls {
             routes: RcuHash::new(domain),
             table: Mutex::default(),
             devices: RcuHash::new(domain),
+            counters: RcuHash::new(domain),
             propagate: AtomicBool::new(true),
             default_ttl: AtomicU8::new(255),
         }
@@ -336,6 +356,36 @@ impl Mpls {
             }
         };
         own.swap(value, Relaxed) != value
+    }
+
+    /// Adds to counters of a device ([`counter`]).
+    pub fn count(&self, key: DeviceKey, amounts: &[(usize, u64)], guard: &Guard) {
+        let add = |own: &Counters| {
+            for &(at, amount) in amounts {
+                if let Some(counter) = own.get(at) {
+                    counter.fetch_add(amount, Relaxed);
+                }
+            }
+        };
+        if let Some(own) = self.counters.get(&key, guard) {
+            return add(own);
+        }
+        let _lock = self.table.lock();
+        match self.counters.get(&key, guard) {
+            Some(own) => add(own),
+            None => {
+                let own = Arc::<Counters>::default();
+                add(&own);
+                self.counters.insert(key, own, guard);
+            }
+        }
+    }
+
+    /// Returns the counters of a device, as on the wire.
+    pub fn counters(&self, key: DeviceKey, guard: &Guard) -> Vec<u8> {
+        let own = self.counters.get(&key, guard);
+        let value = |at: usize| own.map_or(0, |own| own[at].load(Relaxed));
+        (0..9).flat_map(|at| value(at).to_ne_bytes()).collect()
     }
 
     /// Refuses reserved labels and those beyond the table (`mpls_label_ok`).

@@ -3,15 +3,18 @@
 //! `bridge -s vlan` ask for them.
 //!
 //! Bridges, bonds and their ports have extended statistics. No device has statistics of hardware: `l3_stats` are off and
-//! unused. Not implemented: the statistics of MPLS, which are left out.
+//! unused. Devices have counters of MPLS where the namespace has used it.
 
 use std::sync::Arc;
 
 use weir_netlink::ifla::stats::{self, offload};
-use weir_netlink::{Error, IfStatsMsg, Policy, Rule, Strictness, Writer, errno, ifla, policy, rtm};
+use weir_netlink::{
+    Error, IfStatsMsg, Policy, Rule, Strictness, Writer, af, errno, ifla, policy, rtm,
+};
 use weir_sync::rcu::Guard;
 
 use crate::device::Device;
+use crate::fib::mpls;
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
 /// The handled request types.
@@ -21,6 +24,8 @@ pub const HANDLERS: &[Handler] = &[Handler {
     dumpit: Some(dump),
 }];
 
+/// `MPLS_STATS_LINK`
+const MPLS_STATS_LINK: u16 = 1;
 /// `LINK_XSTATS_TYPE_BRIDGE`
 const TYPE_BRIDGE: u16 = 1;
 
@@ -112,7 +117,14 @@ fn parts(guard: &Guard, device: &Arc<Device>, mask: u32) -> Vec<Parts> {
 }
 
 /// Writes a message (`rtnl_fill_statsinfo`). `ends` says whether it is the last of its device.
-fn fill(out: &mut Writer, device: &Device, asked: &Asked, parts: &Parts, ends: bool) {
+fn fill(
+    out: &mut Writer,
+    guard: &Guard,
+    device: &Device,
+    asked: &Asked,
+    parts: &Parts,
+    ends: bool,
+) {
     let wants = |ty| asked.mask & bit(ty) != 0;
     out.fixed(&IfStatsMsg {
         ifindex: device.ifindex(),
@@ -145,6 +157,11 @@ fn fill(out: &mut Writer, device: &Device, asked: &Asked, parts: &Parts, ends: b
     }
     if wants(stats::AF_SPEC) {
         let nest = out.nest_noflag(stats::AF_SPEC);
+        if let Some(state) = mpls::of(device.namespace(guard)) {
+            let family = out.nest_noflag(af::MPLS.into());
+            out.put_64bit(MPLS_STATS_LINK, &state.counters(device.key, guard), 0);
+            out.end(family);
+        }
         out.end(nest);
     }
 }
@@ -164,8 +181,9 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             _ => whole.push((ty, kind, part)),
         }
     }
+    let guard = ctl.guard;
     ctl.reply(rtm::NEWSTATS, 0, |out| {
-        fill(out, &device, &asked, &whole, true)
+        fill(out, guard, &device, &asked, &whole, true)
     })
 }
 
@@ -186,8 +204,9 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
         items,
         false,
         move |ctl, (device, parts, ends): &Item, out: &mut Writer| {
+            let guard = ctl.guard;
             ctl.message(out, rtm::NEWSTATS, |out| {
-                fill(out, device, &asked, parts, *ends);
+                fill(out, guard, device, &asked, parts, *ends);
             })
         },
     ))

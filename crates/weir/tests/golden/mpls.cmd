@@ -105,3 +105,6 @@ ip route del 10.1.0.0/16 encap mpls 100 via 10.0.0.2
 ip link del v0
 ip -f mpls route show
 ip -f mpls netconf show
+ip link afstats dev lo
+ip stats show dev lo group afstats
+ip -j stats show dev lo group afstats subgroup mpls

@@ -3,6 +3,7 @@
 # out: out0
 # Packets to which routes add labels.
 # show: for t in 5 6 7 8; do ip route show table $t; done; ip -6 route show default
+# show: ip stats show dev out0 group afstats | tail -n +2
 . "$(dirname "$0")/common.sh"
 [ -n "${WEIR-}" ] || python3 -c "import socket; socket.socket(28, 3, 0)" 2>/dev/null || true
 ip link set lo up

@@ -4,6 +4,8 @@
 # Labelled packets: swapped, popped, with more labels, to several hops, with explicit nulls, and what is dropped.
 # show: ip -f mpls route show
 # show: ip -s link show out0 | tail -n +3
+# show: ip stats show dev u0 group afstats | tail -n +2
+# show: ip stats show dev out0 group afstats | tail -n +2
 . "$(dirname "$0")/common.sh"
 [ -n "${WEIR-}" ] || python3 -c "import socket; socket.socket(28, 3, 0)" 2>/dev/null || true
 ip link set lo up
