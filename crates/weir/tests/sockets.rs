@@ -240,6 +240,42 @@ for s in c, a:
     }
 }
 
+/// The first small messages stay in the pair after they have left: the stream is writable all the same, before and after
+/// a long one, all of them arrive, and the connection ends or is reset as any other.
+#[test]
+fn small_messages_leave_a_stream_writable() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"ip link set lo up
+python3 -c '
+import os, select, socket, struct, tempfile
+l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen()
+def pair():
+    c = socket.create_connection(l.getsockname()); c.setsockopt(6, 1, 1); return c, l.accept()[0]
+def send(c, s, lengths):
+    f = tempfile.TemporaryFile(); f.write(os.urandom(70000)); f.flush()
+    for length in lengths:
+        os.sendfile(c.fileno(), f.fileno(), 0, length) if length % 2 else c.send(os.pread(f.fileno(), length, 0))
+        if s.recv(length, socket.MSG_WAITALL) != os.pread(f.fileno(), length, 0): print("differs at", length)
+        p = select.poll(); p.register(c, select.POLLOUT)
+        if not p.poll(20000): print("full at", length)
+short = [1] * 300 + [2, 30, 31, 94, 95, 96, 97, 98, 1, 1023, 1024, 1025, 1, 1]
+for order in short, [65535] + short + [65535, 65536] + short:
+    c, s = pair(); send(c, s, order)
+    c.shutdown(1); print(s.recv(5), s.send(b"end"), s.close(), c.recv(5), c.recv(5))
+    c, s = pair(); send(c, s, order); s.setsockopt(1, 13, struct.pack("ii", 1, 0)); s.close()
+    try: print(c.recv(5))
+    except OSError as error: print(error.strerror)
+    c, s = pair(); send(c, s, order); s.send(b"end"); s.shutdown(1); print(c.recv(5), c.recv(5), c.close(), s.recv(5))
+'"#;
+    let expected = "b'' 3 None b'end' b''\n\
+        Connection reset by peer\n\
+        b'end' b'' None b''\n"
+        .repeat(2);
+    prints(script, &expected);
+}
+
 /// Fast Open: the second connection of a program sends its data in the SYN, by `MSG_FASTOPEN` and by
 /// `TCP_FASTOPEN_CONNECT`, and metrics are left for `ip tcp_metrics`.
 #[test]

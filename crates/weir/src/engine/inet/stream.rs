@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Streams: data between the pair and a socket of the stack.
 //!
-//! The stack always leaves one byte unread at its end. Closing an end with unread data makes the other read ECONNRESET,
-//! which is how a reset reaches the program. The byte is one that is still to be taken over or, when all are, the *held*
-//! byte: the last one taken over, at first one that is written when the pair is made.
+//! The stack always leaves a byte unread at its end. Closing an end with unread data makes the other read ECONNRESET,
+//! which is how a reset reaches the program. The byte is one that is still to be taken over or, when all are, a *held*
+//! byte: the last one taken over, at first one that is written when the pair is made. A short first message is held as
+//! a whole.
 //!
 //! Data go from the pair straight into the send buffer of the connection.
 
@@ -31,6 +32,14 @@ const AT_ONCE: usize = 64 << 10;
 
 /// So many bytes of a program are copied once more, which costs less than the system call that it saves.
 const FEW: usize = 1024;
+
+/// So many first bytes of a stream stay in the pair when the stack has taken them over. To take them out costs a system call,
+/// and wakes a program that waits for the answer, which is a good part of the work for a connection with one short request.
+/// (Where requests follow each other, that CPU is then awake when the answer comes, which saves more than it costs.)
+///
+/// Each may be a message of its own, which takes up to a kilobyte of the send buffer, and the kernel takes the program's end
+/// for writable only while at most a quarter of that is in use ([`super::pair`]).
+const KEPT: usize = 96;
 
 /// The most bytes that pass at once to a program under virtual time: those of one message, which the kernel queues as a
 /// whole (`UNIX_SKB_FRAGS_SZ`).
@@ -108,8 +117,8 @@ struct State {
     finished: bool,
     /// Closing resets the connection (`SO_LINGER` with no time).
     abrupt: bool,
-    /// The first byte in the pair is one that the stack has taken over.
-    held: bool,
+    /// So many bytes at the front of the pair are ones that the stack has taken over.
+    held: usize,
     /// The socket had no room for all that is in the pair; it reports room.
     waits: bool,
     /// The program may have closed its end, or shut it down.
@@ -118,6 +127,8 @@ struct State {
     known: u8,
     /// The last data were more than [`FEW`].
     bulk: bool,
+    /// Nothing has been taken out of the pair.
+    fresh: bool,
 }
 
 /// The events of an end that are watched. Edges: each is served until nothing is left.
@@ -141,11 +152,12 @@ impl Stream {
                 ended: false,
                 finished: false,
                 abrupt: false,
-                held: true,
+                held: 1,
                 waits: false,
                 ends: false,
                 known: 0,
                 bulk: false,
+                fresh: true,
             }),
             turn: Turn::default(),
             changes: AtomicU8::new(0),
@@ -305,8 +317,7 @@ impl Engine {
             endpoint.run_now(cx, self, WOKEN | EVENT | ENDS);
             {
                 let state = stream.state();
-                let held = ioctl_fionread(&wire).is_ok_and(|length| length <= 1);
-                if state.phase != Phase::Open || state.finished || !held {
+                if state.phase != Phase::Open || state.finished || unread(&wire) > state.held {
                     return Err(libc::EAGAIN);
                 }
             }
@@ -409,6 +420,7 @@ impl Endpoint {
                     return;
                 }
                 take_out(wire, length as usize);
+                state.fresh = false;
                 // The caller of `connect` gets the error, and may try again.
                 state.phase = if failed { Phase::New } else { Phase::Open };
                 if !failed {
@@ -456,7 +468,7 @@ impl Endpoint {
             (Some(stream), Some(wire)) => {
                 let state = stream.state();
                 match state.phase {
-                    Phase::Open => unread(&wire).saturating_sub(usize::from(state.held)),
+                    Phase::Open => unread(&wire).saturating_sub(state.held),
                     _ => 0,
                 }
             }
@@ -565,11 +577,11 @@ impl Endpoint {
         }
     }
 
-    /// Passes what the program has written to the stack if that is little: looks at it first, and takes it out of the pair
-    /// after the socket has taken it.
+    /// Passes what the program has written to the stack if that is little: looks at it, and takes it out of the pair after
+    /// the socket has taken it, unless the pair can hold it.
     fn take_few(&self, cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) -> Few {
-        let mut buffer = [0; FEW + 1];
-        let before = usize::from(state.held);
+        let mut buffer = [0; KEPT + FEW + 1];
+        let before = state.held;
         let mut parts = [IoSliceMut::new(&mut buffer)];
         let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
         let (length, cut) =
@@ -580,7 +592,7 @@ impl Endpoint {
                 Err(_) => return Few::NotAll,
             };
         let data = &buffer[before.min(length)..length];
-        if length > FEW || cut {
+        if data.len() > FEW || cut {
             return Few::NotAll;
         }
         if data.is_empty() {
@@ -588,14 +600,22 @@ impl Endpoint {
         }
         match socket.write(cx, data) {
             Ok(taken) => {
-                // The last byte that the stack has taken over is the held one.
-                let all = taken == data.len();
-                state.held = all;
-                take_out(wire, before + taken - usize::from(all));
-                match all {
-                    true => Few::All,
-                    false => Few::NotAll,
+                let over = before + taken;
+                if taken < data.len() {
+                    take_out(wire, over);
+                    state.held = 0;
+                    state.fresh = false;
+                    return Few::NotAll;
                 }
+                state.fresh &= over <= KEPT;
+                state.held = match state.fresh {
+                    true => over,
+                    false => {
+                        take_out(wire, over - 1);
+                        1
+                    }
+                };
+                Few::All
             }
             Err(libc::EAGAIN) => Few::NoRoom,
             Err(_) => Few::Refused,
@@ -608,7 +628,7 @@ impl Endpoint {
             // With both directions shut the pair does not show whether the program has closed its end. The program has no
             // more use for the stack: without the held byte it reads the end, and no reset.
             if state.ended || state.known & CLOSED != 0 || is_closed(wire) {
-                take_out(wire, 1);
+                take_out(wire, state.held);
                 state.phase = Phase::Over(Ending::Closed);
             }
             return;
@@ -626,7 +646,7 @@ impl Endpoint {
             let new = match (few, bound) {
                 (Few::All, _) => 0,
                 (Few::NotAll, Some(new)) => new,
-                (Few::NotAll, None) => unread(wire).saturating_sub(usize::from(state.held)),
+                (Few::NotAll, None) => unread(wire).saturating_sub(state.held),
                 (Few::NoRoom, _) => {
                     state.waits = true;
                     break;
@@ -638,6 +658,7 @@ impl Endpoint {
             };
             if new > 0 {
                 state.bulk = new > FEW;
+                state.fresh = false;
                 let held = &mut state.held;
                 let want = new.min(AT_ONCE);
                 match socket.write_with(cx, want, &mut |room| take(wire, room, new, held)) {
@@ -664,7 +685,7 @@ impl Endpoint {
             if state.known == 0 {
                 state.known = ends_of(wire);
                 state.ends = state.known != 0;
-                if state.ends && unread(wire) > 1 {
+                if state.ends && unread(wire) > state.held {
                     bound = None;
                     continue;
                 }
@@ -674,7 +695,7 @@ impl Endpoint {
                 state.phase = Phase::Over(Ending::Reset);
             } else if known & CLOSED != 0 && !state.ended {
                 // Closed, or shut in both directions: then the program reads the end, and no reset.
-                take_out(wire, 1);
+                take_out(wire, state.held);
                 state.finished = true;
                 state.phase = Phase::Over(Ending::Closed);
             } else if known & SHUT != 0 && !state.finished {
@@ -687,7 +708,7 @@ impl Endpoint {
                 // A connection that is gone needs no end.
                 let _ = socket.shutdown(cx, Shutdown::Write);
                 if state.ended {
-                    take_out(wire, 1);
+                    take_out(wire, state.held);
                     state.phase = Phase::Over(Ending::Closed);
                 }
             }
@@ -709,16 +730,17 @@ enum Few {
 }
 
 /// Takes bytes that the program has written, of which there are `new`, out of the pair and into the room of the socket. The
-/// last byte stays in the pair: it is the held one if all were taken. Returns how many bytes were taken.
-fn take(wire: &OwnedFd, room: [&mut [u8]; 2], new: usize, held: &mut bool) -> usize {
+/// last byte stays in the pair: it is the held one if all were taken. The bytes held before go. Returns how many bytes were
+/// taken.
+fn take(wire: &OwnedFd, room: [&mut [u8]; 2], new: usize, held: &mut usize) -> usize {
     let [first, second] = room;
     let want = new.min(first.len() + second.len());
     // All but the last new byte leave the pair.
     let leave = if want == new { want - 1 } else { want };
-    let before = usize::from(*held);
+    let before = *held;
     let mut got = 0;
     if before + leave > 0 {
-        let mut old = [0];
+        let mut old = [0; KEPT];
         let start = leave.min(first.len());
         let mut parts = [
             IoSliceMut::new(&mut old[..before]),
@@ -727,9 +749,9 @@ fn take(wire: &OwnedFd, room: [&mut [u8]; 2], new: usize, held: &mut bool) -> us
         ];
         match receive(wire, &mut parts, RecvFlags::DONTWAIT) {
             0 => return 0,
-            n => got = n - before,
+            n => got = n.saturating_sub(before),
         }
-        *held = false;
+        *held = 0;
     }
     if got == leave && leave < want {
         let place = match first.get_mut(leave) {
@@ -738,7 +760,7 @@ fn take(wire: &OwnedFd, room: [&mut [u8]; 2], new: usize, held: &mut bool) -> us
         };
         let mut part = [IoSliceMut::new(std::slice::from_mut(place))];
         if receive(wire, &mut part, RecvFlags::DONTWAIT | RecvFlags::PEEK) == 1 {
-            *held = true;
+            *held = 1;
             got += 1;
         }
     }
