@@ -30,6 +30,8 @@ const SENDING: usize = 1024;
 /// All frames of a queue, and the fewest with which it works.
 const TOGETHER: usize = ENTRIES as usize + SENDING;
 const FEWEST: usize = 256;
+/// Frames that a system call sends at most in copy mode; 32 unless set (`XDP_MAX_TX_SKB_BUDGET` of newer kernels).
+const TX_BUDGET: libc::c_int = 9;
 /// Bytes of a frame: the UMEM's chunk.
 pub(super) const CHUNK: u64 = 2048;
 /// Calls without a frame between two questions to the socket.
@@ -330,6 +332,8 @@ pub(super) fn bind(
     ] {
         set(socket, option, &ENTRIES)?;
     }
+    // An older kernel sends in smaller parts.
+    let _ = set(socket, TX_BUDGET, &ENTRIES);
     let offsets: libc::xdp_mmap_offsets = get(socket, libc::XDP_MMAP_OFFSETS)?;
     let fill = Ring::map(socket, libc::XDP_UMEM_PGOFF_FILL_RING, &offsets.fr, ENTRIES)?;
     let completion = Ring::map(
