@@ -183,4 +183,18 @@ mod tests {
         }
         assert!(to.works() && from.works());
     }
+
+    /// A driver that does not know `RWF_NOWAIT` ends calls at once.
+    #[test]
+    fn drivers_that_wait() {
+        let file = std::fs::File::open("/proc/self/comm").unwrap();
+        let Some(mut calls) = Calls::new(file.as_fd()) else {
+            eprintln!("SKIPPED drivers_that_wait: io_uring is refused");
+            return;
+        };
+        let mut room = [0; 4];
+        // SAFETY: the part lives through the call.
+        let results = unsafe { calls.make(Kind::Read, &[[part(&mut room)]]) };
+        assert_eq!((results[0], calls.works()), (-libc::EAGAIN, false));
+    }
 }

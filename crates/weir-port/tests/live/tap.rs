@@ -75,6 +75,55 @@ fn queues_down_and_gone() {
 }
 
 #[test]
+fn queues_without_io_uring() {
+    in_namespaces("tap::queues_without_inside");
+}
+
+/// Where the kernel refuses io_uring, each frame has a system call.
+#[test]
+#[ignore = "the other test runs it, in namespaces of its own"]
+fn queues_without_inside() {
+    refuse(libc::SYS_io_uring_setup);
+    queues_inside();
+}
+
+/// Makes a system call fail with EPERM in this thread.
+#[allow(unsafe_code, reason = "the kernel gets the address of a filter")]
+fn refuse(call: libc::c_long) {
+    let step = |code: u32, jf, k| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf,
+        k,
+    };
+    let (load, equal, end) = (
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+        libc::BPF_RET | libc::BPF_K,
+    );
+    // The number of the call is the first word.
+    let mut steps = [
+        step(load, 0, 0),
+        step(equal, 1, call as u32),
+        step(end, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(end, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog {
+        len: steps.len() as u16,
+        filter: steps.as_mut_ptr(),
+    };
+    // SAFETY: the filter lives through the calls, and the last one refuses a call to this thread.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let set = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter);
+        assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+        assert_eq!(libc::syscall(call, 1, std::ptr::null::<u8>()), -1);
+    }
+    let error = std::io::Error::last_os_error();
+    assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+}
+
+#[test]
 #[ignore = "the other test runs it, in namespaces of its own"]
 fn queues_inside() {
     assert_inside();
