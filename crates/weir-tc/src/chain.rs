@@ -18,7 +18,8 @@ use weir_sync::rcu::{Domain, Guard, Published, PublishedOption};
 
 use crate::block::{Block, Holds};
 use crate::classifier::{Classifier, Found, Hit, Hits, Lookup, Ops, Template};
-use crate::context::Context;
+use crate::context::{Context, Received};
+use crate::early::Packets;
 use crate::verdict::{Code, Outcome, code};
 
 /// `ETH_P_ALL`
@@ -310,11 +311,11 @@ impl<'g> Starts<'g> {
 
 impl Chain {
     /// Looks up the packets with a bit in `wanted` as a batch, as far as the classifier kinds
-    /// support that. With the packets comes their protocol, if it is known to be the same. Returns where each packet starts its walk; the caller then walks the packets in
-    /// order, one by one.
+    /// support that. With the packets comes what is known of them. Returns where each packet starts its walk; the
+    /// caller then walks the packets in order, one by one.
     pub(crate) fn find_batch<'g>(
         &'g self,
-        (packets, protocol): (&[Packet], Option<u16>),
+        (packets, received): (&[Packet], Option<Received>),
         mut wanted: u64,
         lookup: &mut Lookup,
         guard: &'g Guard,
@@ -327,7 +328,7 @@ impl Chain {
         };
         let all = u64::MAX >> (BATCH - packets.len().clamp(1, BATCH));
         for (n, proto) in starts.protos.iter().enumerate() {
-            let fits = match protocol {
+            let fits = match received.and_then(|received| received.protocol) {
                 Some(protocol) if proto.takes(protocol) => wanted,
                 Some(_) => 0,
                 None => wanted & proto.fitting(packets),
@@ -348,6 +349,10 @@ impl Chain {
                     at: [0; BATCH],
                     hits: [None; BATCH],
                 }),
+            };
+            let packets = Packets {
+                all: packets,
+                unaltered: received.is_some(),
             };
             let found = classifier.find_batch(packets, fits, lookup, guard, &mut each.hits);
             let found = found.unwrap_or(Found::each(fits));

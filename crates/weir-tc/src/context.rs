@@ -60,11 +60,8 @@ pub struct Context<'a, 'g> {
     pub tx_queues: u32,
     /// The device's frames have Ethernet headers (`ARPHRD_ETHER`); true by default.
     pub ethernet: bool,
-    /// The length in bytes of the shortest packet of the batch, if all of them are as their reception left them
-    /// ([`Packet::altered`]) and begin with an Ethernet header.
-    pub(crate) unaltered: Option<u32>,
-    /// What the caller knows of the batch.
-    pub received: Option<Received>,
+    /// What is known of the batch that runs, if its packets are unaltered.
+    pub(crate) received: Option<Received>,
     /// An action has chosen the packet's transmit queue (`netdev_xmit_skip_txqueue`).
     pub(crate) queue_chosen: bool,
     device: Option<&'a dyn Device>,
@@ -87,8 +84,8 @@ pub struct Context<'a, 'g> {
     pub(crate) reassembled: u32,
 }
 
-/// What the receive path knows of all packets of a batch, if they are as their reception left them
-/// ([`Packet::altered`]) and begin with an Ethernet header.
+/// What is known of all packets of a batch, if they are unaltered: as their reception left them
+/// ([`Packet::altered`]), with an Ethernet header in front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
     /// Their protocol, if they have the same.
@@ -168,7 +165,6 @@ impl<'a, 'g> Context<'a, 'g> {
             ingress: false,
             tx_queues: 1,
             queue_chosen: false,
-            unaltered: None,
             received: None,
             ethernet: true,
             device: None,
@@ -199,7 +195,6 @@ impl<'a, 'g> Context<'a, 'g> {
             ingress: self.ingress,
             tx_queues: self.tx_queues,
             queue_chosen: false,
-            unaltered: None,
             received: None,
             ethernet: self.ethernet,
             device: self.device,

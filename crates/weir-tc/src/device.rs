@@ -412,15 +412,16 @@ impl DeviceTc {
 
     /// Does the same as [`ingress`](Self::ingress) for a batch. Packets that pass stay in the
     /// batch, in order; redirected packets go to [`Context::copies`], all others to `ended`. If
-    /// [`Context::whole`] is set afterwards, all packets are still in the batch and leave it together.
+    /// [`Context::whole`] is set afterwards, all packets are still in the batch and leave it together. With the batch
+    /// comes what the caller knows of it.
     pub fn ingress_batch<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
         lookup: &mut Lookup,
-        batch: &mut Batch,
+        (batch, received): (&mut Batch, Option<Received>),
         ended: &mut Vec<Ended>,
     ) {
-        cx.ingress = true;
+        (cx.ingress, cx.received) = (true, received);
         if let Some(hook) = self.ingress_hook(cx.guard) {
             hook.run_batch(cx, lookup, batch, DropReason::TC_INGRESS, ended);
         }
@@ -436,7 +437,7 @@ impl DeviceTc {
         batch: &mut Batch,
         ended: &mut Vec<Ended>,
     ) -> u64 {
-        cx.ingress = false;
+        (cx.ingress, cx.received) = (false, None);
         match self.egress_hook(cx.guard) {
             Some(hook) => hook.run_batch(cx, lookup, batch, DropReason::TC_EGRESS, ended),
             None => 0,
@@ -612,9 +613,8 @@ impl Hook {
         let Some(chain) = self.block.first_chain(cx) else {
             return 0;
         };
-        let received = cx.received.take().or_else(|| look_at(batch));
-        cx.unaltered = received.map(|received| received.shortest);
-        lookup.unaltered = received.is_some();
+        let received = cx.received.or_else(|| look_at(batch));
+        cx.received = received;
         let (wanted, bytes, count) = match received {
             Some(received) => (
                 all_of(batch),
@@ -624,8 +624,7 @@ impl Hook {
             None => measure(cx, batch),
         };
         self.node.hook_counters.count(cx.cpu, count, bytes);
-        let protocol = received.and_then(|received| received.protocol);
-        let starts = chain.find_batch((batch, protocol), wanted, lookup, cx.guard);
+        let starts = chain.find_batch((batch, received), wanted, lookup, cx.guard);
         let walking = starts.walking();
         if walking == 0 {
             return 0;

@@ -78,9 +78,10 @@ pub(crate) fn is_plain(head: &Plain) -> bool {
 
 /// The packets of a batch.
 #[derive(Clone, Copy)]
-pub(crate) struct Packets<'a> {
+pub struct Packets<'a> {
+    /// The packets.
     pub all: &'a [Packet],
-    /// All are as their reception left them ([`Packet::altered`]), with an Ethernet header.
+    /// All are as their reception left them ([`Packet::altered`]), with an Ethernet header in front.
     pub unaltered: bool,
 }
 

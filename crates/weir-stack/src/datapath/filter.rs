@@ -73,11 +73,12 @@ fn run(
             tc.trace(&note);
         }
         tc.defragment = Some(&defragment);
-        tc.received = received;
         let (lookup, ended) = (&mut work.lookup, &mut work.ended);
         lookup.time(cx.state.stages.is_timed());
         if ingress {
-            device.tc.ingress_batch(&mut tc, lookup, batch, ended);
+            device
+                .tc
+                .ingress_batch(&mut tc, lookup, (batch, received), ended);
         } else {
             chosen = device.tc.egress_batch(&mut tc, lookup, batch, ended);
         }

@@ -170,7 +170,7 @@ impl Kind for Mirred {
         let there = device.is_registered() && device.is_running();
         let fits = |packet: &Packet| (packet.nest < NEST_LIMIT) & packet.has_mac();
         let all = |packets: &[Packet]| packets.iter().fold(true, |all, packet| all & fits(packet));
-        let fit = || cx.unaltered.is_some() || all(packets);
+        let fit = || cx.received.is_some() || all(packets);
         (moves && there && fit()).then_some(code::CONSUMED)
     }
 
@@ -183,7 +183,7 @@ impl Kind for Mirred {
     ) {
         common.hit_many(cx, packets.len() as u64, bytes, false);
         let ingress = wants_ingress(self.eaction.load(Relaxed));
-        if cx.unaltered.is_some() {
+        if cx.received.is_some() {
             // Their data begin at the MAC header, and they have no connection.
             let mut flags = Flags::REDIRECTED;
             if cx.ingress {

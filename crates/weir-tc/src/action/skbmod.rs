@@ -137,8 +137,8 @@ impl Kind for Skbmod {
         // At ingress the data are the network header.
         let needed = if cx.ingress { 2 * ETH_HLEN } else { ETH_HLEN };
         if cx
-            .unaltered
-            .is_some_and(|shortest| shortest as usize >= needed)
+            .received
+            .is_some_and(|received| received.shortest as usize >= needed)
         {
             return plain.then_some(control);
         }
@@ -155,7 +155,7 @@ impl Kind for Skbmod {
     ) {
         common.hit_many(cx, packets.len() as u64, bytes, false);
         // The plan has made sure that the packets are long enough. The data of unaltered ones begin at their header.
-        let unaltered = cx.unaltered.is_some();
+        let unaltered = cx.received.is_some();
         let headers = packets.iter_mut().filter_map(|packet| match unaltered {
             true => packet.data_mut().first_chunk_mut(),
             false => packet.mac_mut().first_chunk_mut(),

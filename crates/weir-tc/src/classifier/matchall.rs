@@ -21,7 +21,7 @@ use weir_sync::rcu::{Guard, PublishedOption};
 use super::exts::{self, Exts};
 use super::{Change, Classifier, Filter, Found, Hit, Hits, Lookup, Ops, Terse};
 use crate::context::Context;
-use crate::early::Frames;
+use crate::early::{Frames, Packets};
 use crate::env::Env;
 use crate::verdict::{Code, Outcome, code};
 
@@ -124,7 +124,7 @@ impl Classifier for Matchall {
 
     fn find_batch<'g>(
         &'g self,
-        _packets: &[Packet],
+        _packets: Packets<'_>,
         wanted: u64,
         _lookup: &mut Lookup,
         guard: &'g Guard,

@@ -31,7 +31,7 @@ use weir_sync::rcu::Guard;
 
 use crate::block::Block;
 use crate::context::Context;
-use crate::early::Frames;
+use crate::early::{Frames, Packets};
 use crate::env::Env;
 use crate::verdict::{Code, Outcome};
 
@@ -232,8 +232,6 @@ impl<'g> Found<'g> {
 #[derive(Default)]
 pub struct Lookup {
     pub(crate) flower: flower::mask::Scratch,
-    /// The packets of the batch are as their reception left them ([`Packet::altered`]), with an Ethernet header.
-    pub(crate) unaltered: bool,
 }
 
 impl Lookup {
@@ -269,7 +267,7 @@ pub trait Classifier: Any + Send + Sync {
     /// not depend on the actions of earlier packets. Other kinds return `None`.
     fn find_batch<'g>(
         &'g self,
-        _packets: &[Packet],
+        _packets: Packets<'_>,
         _wanted: u64,
         _lookup: &mut Lookup,
         _guard: &'g Guard,

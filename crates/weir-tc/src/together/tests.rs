@@ -174,7 +174,12 @@ fn together(stack: &Stack, hosts: &[u8]) -> Effects {
     cx.tx_queues = 8;
     cx.at(&*stack.devices[&3]);
     let tc = &stack.devices[&3].tc;
-    tc.ingress_batch(&mut cx, &mut Lookup::default(), &mut batch, &mut gone);
+    tc.ingress_batch(
+        &mut cx,
+        &mut Lookup::default(),
+        (&mut batch, None),
+        &mut gone,
+    );
     let whole = cx.whole;
     let of = |packet: &Packet| packet.data().to_vec();
     let passed = batch.iter().map(|packet| (of(packet), packet.tc_index));

@@ -380,7 +380,7 @@ mod tests {
         let mut cx = Context::new(&guard, 0, 0, 3, &mut zero, &mut copies);
         let mut lookup = Lookup::default();
         let tc = &stack.devices[&3].tc;
-        tc.ingress_batch(&mut cx, &mut lookup, &mut batch, &mut ended);
+        tc.ingress_batch(&mut cx, &mut lookup, (&mut batch, None), &mut ended);
         [alone, batch.iter().map(|packet| packet.tc_index).collect()]
     }
 

@@ -87,10 +87,7 @@ pub fn find_group<'g>(
     found: impl FnMut(usize, &'g Filter),
 ) {
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2")
-        && std::arch::is_x86_feature_detected!("bmi1")
-        && std::arch::is_x86_feature_detected!("bmi2")
-    {
+    if avx2::is_there() {
         // SAFETY: the processor has the features that the function requires.
         return unsafe { avx2::find_group(list, packets, scratch, guard, found) };
     }
@@ -106,7 +103,7 @@ pub fn find_runs<'g>(
     guard: &'g Guard,
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi1") {
+    if avx2::is_there() {
         // SAFETY: the processor has the features that the function requires.
         return unsafe { avx2::find_runs(list, packets, runs, guard) };
     }
@@ -118,7 +115,7 @@ pub fn find_runs<'g>(
 #[inline(never)]
 pub fn find_few(few: &Few, packets: &impl Source, wanted: u64) -> ([u64; FEW], u64) {
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi1") {
+    if avx2::is_there() {
         // SAFETY: the processor has the features that the function requires.
         return unsafe { avx2::find_few(few, packets, wanted) };
     }
@@ -187,7 +184,13 @@ pub fn test(product: impl Product, sums: &Sums, view: View<'_>) -> u64 {
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use super::*;
-    use std::arch::x86_64::*;
+    use std::arch::{is_x86_feature_detected as has, x86_64::*};
+
+    /// Whether the processor has the features that these functions require.
+    #[inline]
+    pub fn is_there() -> bool {
+        has!("avx2") && has!("bmi1") && has!("bmi2")
+    }
 
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     pub fn find_group<'g>(
@@ -201,7 +204,7 @@ mod avx2 {
         list.find_group(product, packets, scratch, guard, found)
     }
 
-    #[target_feature(enable = "avx2,bmi1")]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
     pub fn find_runs<'g>(
         list: &'g List,
         packets: (&impl Source, u64),
@@ -212,7 +215,7 @@ mod avx2 {
         list.find_runs(differ, packets, runs, guard)
     }
 
-    #[target_feature(enable = "avx2,bmi1")]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
     pub fn find_few(few: &Few, packets: &impl Source, wanted: u64) -> ([u64; FEW], u64) {
         let differ = |a: &Plain, b: &Plain, bits: &Plain| differ(a, b, bits);
         few.find(differ, packets, wanted)

@@ -347,7 +347,7 @@ impl Classifier for Flower {
 
     fn find_batch<'g>(
         &'g self,
-        packets: &[Packet],
+        packets: Packets<'_>,
         wanted: u64,
         lookup: &mut Lookup,
         guard: &'g Guard,
@@ -355,11 +355,6 @@ impl Classifier for Flower {
     ) -> Option<Found<'g>> {
         // The actions of a packet can change the connection of the next one.
         let plain = !self.masks.list(guard).used.any(Used::CT);
-        let unaltered = lookup.unaltered;
-        let packets = Packets {
-            all: packets,
-            unaltered,
-        };
         plain.then(|| self.find_in(&packets, wanted, lookup, guard, hits))
     }
 

@@ -59,7 +59,7 @@ fn classes(stack: &Stack, lookup: &mut Lookup, to: impl Iterator<Item = u32>) ->
     let (mut copies, mut ended, mut zero) = (Vec::new(), Vec::new(), || 0);
     let mut cx = Context::new(&guard, 0, 0, 3, &mut zero, &mut copies);
     let tc = &stack.devices[&3].tc;
-    tc.ingress_batch(&mut cx, lookup, &mut batch, &mut ended);
+    tc.ingress_batch(&mut cx, lookup, (&mut batch, None), &mut ended);
     batch.iter().map(|packet| packet.tc_index).collect()
 }
 

@@ -323,7 +323,7 @@ fn found_together(stack: &Stack, flows: &[Flow]) -> Vec<Option<u32>> {
     let mut cx = Context::new(&guard, 0, 0, 3, &mut zero, &mut copies);
     let mut lookup = Lookup::default();
     let tc = &stack.devices[&3].tc;
-    tc.ingress_batch(&mut cx, &mut lookup, &mut batch, &mut ended);
+    tc.ingress_batch(&mut cx, &mut lookup, (&mut batch, None), &mut ended);
     assert_eq!(cx.whole, None);
     assert!(ended.is_empty() && copies.is_empty());
     let class = |packet: &Packet| Some(u32::from(packet.tc_index)).filter(|&number| number != 0);
