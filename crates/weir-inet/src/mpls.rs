@@ -65,7 +65,10 @@ fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
         return cx.drop_batch(device, Place::Mpls, reason, batch);
     };
     let packets = batch.len() as u64;
-    let octets = batch.iter().map(below_link).sum();
+    let octets = batch
+        .iter()
+        .map(|packet| packet.network().len() as u64)
+        .sum();
     let arrived = [(counter::RX_PACKETS, packets), (counter::RX_BYTES, octets)];
     state.count(device.key, &arrived, guard);
     if state.input(device.key, guard) == 0 {
@@ -89,13 +92,6 @@ fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     }
     run.flush(cx);
     run.count(state, None, guard);
-}
-
-/// Returns the length of a received packet without its link-layer header.
-fn below_link(packet: &Packet) -> u64 {
-    packet
-        .len()
-        .saturating_sub(packet.network_offset().unwrap_or(0)) as u64
 }
 
 /// Consecutive packets to one neighbour.

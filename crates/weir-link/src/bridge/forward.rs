@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::ifla::brport;
+use weir_packet::header::ethernet::BROADCAST;
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
 use weir_packet::{Batch, DropReason, LongPackets, Packet, PacketType, VlanTag, edit};
 use weir_sync::rcu::Guard;
@@ -12,7 +13,7 @@ use weir_sync::rcu::Guard;
 use super::Bridge;
 use super::fdb::key;
 use super::multicast::message::Heard;
-use super::multicast::{Audience, BROADCAST, Group as To, Target};
+use super::multicast::{Audience, Group as To, Target};
 use super::port::Port;
 use super::vlan::{Group, Vlan};
 use crate::RxHandler;

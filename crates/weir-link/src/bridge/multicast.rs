@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::{Error, errno, rtm};
+use weir_packet::header::ethernet::BROADCAST;
 use weir_sync::rcu::Guard;
 
 use self::context::{Common, Context, Own, Snooped};
@@ -83,9 +84,6 @@ pub enum Family {
     /// MLD
     V6 = 1,
 }
-
-/// The address of everyone.
-pub const BROADCAST: Mac = [0xff; 6];
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::ifla::br;
 use weir_netlink::{Error, Table, Writer, errno, rta, rtm};
+use weir_packet::header::ethernet::BROADCAST;
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
 use weir_packet::{Batch, Flags, Packet, PacketType, VlanTag};
 use weir_sync::rcu::Guard;
 
 use super::context::Context;
 use super::message::{self, Heard};
-use super::{BROADCAST, Effect, FAMILIES, Family, Group, QUERY_INTERVALS, Step};
+use super::{Effect, FAMILIES, Family, Group, QUERY_INTERVALS, Step};
 use crate::bridge::port::Port;
 use crate::bridge::{Bridge, refuse};
 use crate::clock::{Holds, SECOND, TimerId, USER_HZ};

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
+use weir_packet::header::ethernet::BROADCAST;
 use weir_sync::hash::RcuHash;
 use weir_sync::rcu::{Domain, Guard, Published};
 
 use super::message::Heard;
-use super::{BROADCAST, Family, Group, Key, Listeners, Target, router};
+use super::{Family, Group, Key, Listeners, Target, router};
 
 /// `struct br_mcast_stats`
 pub struct Counts([AtomicU64; 30]);
