@@ -224,7 +224,7 @@ mod avx2 {
     /// Compares headers in two overlapping parts.
     #[target_feature(enable = "avx2")]
     #[inline]
-    fn differ(a: &Plain, b: &Plain, bits: &Plain) -> bool {
+    pub fn differ(a: &Plain, b: &Plain, bits: &Plain) -> bool {
         const LAST: usize = size_of::<Plain>() - size_of::<__m256i>();
         const { assert!(LAST <= size_of::<__m256i>()) };
         let first = _mm256_xor_si256(part::<0>(a), part::<0>(b));
@@ -258,5 +258,39 @@ mod avx2 {
             }
         }
         out
+    }
+}
+
+#[cfg(all(test, not(loom), target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// Headers that differ in one bit differ where that bit is read, in every comparison.
+    #[test]
+    fn every_bit_is_compared() {
+        if !avx2::is_there() {
+            eprintln!("SKIPPED every_bit_is_compared: the processor has no AVX2");
+            return;
+        }
+        let one = Plain::from(std::array::from_fn(|n| (n * 37) as u8));
+        for at in 0..8 * size_of::<Plain>() {
+            let flip = |mut head: Plain| {
+                head[at / 8] ^= 1 << (at % 8);
+                head
+            };
+            let other = flip(one);
+            let none = [0; size_of::<Plain>()];
+            for (bits, read) in [
+                (flip(none), true),
+                (none.map(|_| 0xff), true),
+                (flip(none.map(|_| 0xff)), false),
+                (none, false),
+            ] {
+                assert_eq!(differ(&one, &other, &bits), read, "bit {at}");
+                // SAFETY: the processor has the features.
+                let fast = unsafe { avx2::differ(&one, &other, &bits) };
+                assert_eq!(fast, read, "bit {at}, AVX2");
+            }
+        }
     }
 }
