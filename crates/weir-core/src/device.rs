@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
+use weir_netlink::ifla::arphrd;
+use weir_packet::tagged::Framing;
 use weir_packet::{DropReason, Packet};
 use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex};
@@ -525,6 +527,16 @@ impl Device {
     #[inline]
     pub fn is_bare(&self) -> bool {
         self.bare
+    }
+
+    /// Returns what the device's frames begin with in a capture.
+    #[inline]
+    pub fn framing(&self) -> Framing {
+        match self.bare {
+            false => Framing::Ethernet,
+            true if self.link.hardware_type() == arphrd::NETLINK => Framing::Netlink,
+            true => Framing::Bare,
+        }
     }
 
     /// Returns whether the device is administratively up (`IFF_UP`).

@@ -5,7 +5,7 @@
 //! While the device is up, it sends a copy of each datagram that a program sends to the stack or gets from it: requests,
 //! answers, and notifications once for each socket that hears them. A packet begins with the netlink header, and its
 //! protocol is that of the socket (`NETLINK_ROUTE` and so on). The device is of type `ARPHRD_NETLINK`, so libpcap
-//! writes `DLT_NETLINK`: 16 bytes of a cooked header before each datagram. The device counts the copies as received
+//! and `weir capture` write `DLT_NETLINK`: 16 bytes of a cooked header before each datagram. The device counts the copies as received
 //! and discards them.
 //!
 //! Acknowledgements of several requests in one datagram appear one by one, as Linux sends them, though the program

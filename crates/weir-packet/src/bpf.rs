@@ -461,12 +461,12 @@ mod tests {
         let program = Program::parse(text).unwrap();
         let pool = crate::Pool::new(crate::PoolConfig::default());
         let mut packet = pool.packet(&datagram(17, 53, 9)).unwrap();
-        assert!(!program.accepts(&Tagged::of(&packet, false)));
+        assert!(!program.accepts(&Tagged::of(&packet, Default::default())));
         packet.set_vlan(Some(crate::VlanTag {
             proto: 0x8100,
             tci: 0x2007,
         }));
-        let tagged = Tagged::of(&packet, false);
+        let tagged = Tagged::of(&packet, Default::default());
         assert!(program.accepts(&tagged));
         assert!(program.matches(&tagged.to_vec()));
         assert_eq!(tagged.to_vec()[12..16], [0x81, 0, 0x20, 7]);

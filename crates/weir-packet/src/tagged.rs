@@ -7,8 +7,35 @@ use crate::Packet;
 /// The length of the addresses, after which a tag stands.
 const ADDRESSES: usize = 12;
 
-/// The longest header that is inserted: Ethernet's.
-const MOST: usize = 14;
+/// The longest header that is inserted: the cooked one of netlink.
+const MOST: usize = 16;
+/// The length of an Ethernet header.
+const ETHERNET: usize = 14;
+/// `ARPHRD_NETLINK`
+const ARPHRD_NETLINK: u16 = 824;
+
+/// What the frames of a device begin with in a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Framing {
+    /// Their own Ethernet header.
+    #[default]
+    Ethernet,
+    /// Packets begin with their network header, and get an Ethernet header without addresses.
+    Bare,
+    /// Packets are netlink datagrams, and get the 16 bytes that libpcap puts in front of them: packet type, hardware
+    /// type, an address of no bytes in eight, and the netlink protocol.
+    Netlink,
+}
+
+impl Framing {
+    /// Returns the link type of a capture (`LINKTYPE_*`).
+    pub fn link_type(self) -> u16 {
+        match self {
+            Self::Ethernet | Self::Bare => 1,
+            Self::Netlink => 253,
+        }
+    }
+}
 
 /// A frame of which a part is not in the packet's data: its VLAN tag is still in the metadata, or its device has no
 /// link-layer header.
@@ -22,37 +49,48 @@ pub struct Tagged<'a> {
 }
 
 impl<'a> Tagged<'a> {
-    /// Returns the frame of a packet whose data begins with it. On a bare device, whose packets begin with their
-    /// network header, it has an Ethernet header without addresses in front, as every frame of a capture has one.
+    /// Returns the frame of a packet whose data begins with it, or with what its device has in place of a header.
     #[inline]
-    pub fn of(packet: &'a Packet, bare: bool) -> Self {
-        Self::new(packet, packet.data(), bare)
+    pub fn of(packet: &'a Packet, framing: Framing) -> Self {
+        Self::new(packet, packet.data(), framing)
     }
 
     /// Returns the frame of a packet whose data may begin at any header. It begins with the
     /// link-layer header if that still exists.
-    pub fn whole(packet: &'a Packet, bare: bool) -> Self {
+    pub fn whole(packet: &'a Packet, framing: Framing) -> Self {
         let whole = packet.pulled_from_mac().is_some_and(|pulled| pulled > 0);
         let data = if whole { packet.mac() } else { packet.data() };
-        Self::new(packet, data, bare)
+        Self::new(packet, data, framing)
     }
 
     #[inline]
-    fn new(packet: &Packet, data: &'a [u8], bare: bool) -> Self {
+    fn new(packet: &Packet, data: &'a [u8], framing: Framing) -> Self {
         let mut frame = Self {
             data,
             inserted: [0; MOST],
             len: 0,
             at: 0,
         };
-        if bare {
-            let [.., high, low] = &mut frame.inserted;
-            [*high, *low] = packet.protocol.to_be_bytes();
-            frame.len = MOST as u8;
-        } else if let Some(tag) = packet.vlan().filter(|_| data.len() >= ADDRESSES) {
-            let [a, b, c, d, ..] = &mut frame.inserted;
-            ([*a, *b], [*c, *d]) = (tag.proto.to_be_bytes(), tag.tci.to_be_bytes());
-            (frame.len, frame.at) = (4, ADDRESSES as u8);
+        let protocol = packet.protocol.to_be_bytes();
+        match framing {
+            Framing::Ethernet => {
+                if let Some(tag) = packet.vlan().filter(|_| data.len() >= ADDRESSES) {
+                    let [a, b, c, d, ..] = &mut frame.inserted;
+                    ([*a, *b], [*c, *d]) = (tag.proto.to_be_bytes(), tag.tci.to_be_bytes());
+                    (frame.len, frame.at) = (4, ADDRESSES as u8);
+                }
+            }
+            Framing::Bare => {
+                let [.., high, low, _, _] = &mut frame.inserted;
+                [*high, *low] = protocol;
+                frame.len = ETHERNET as u8;
+            }
+            Framing::Netlink => {
+                let [_, kind, a, b, .., high, low] = &mut frame.inserted;
+                *kind = packet.pkt_type() as u8;
+                ([*a, *b], [*high, *low]) = (ARPHRD_NETLINK.to_be_bytes(), protocol);
+                frame.len = MOST as u8;
+            }
         }
         frame
     }
@@ -123,11 +161,20 @@ mod tests {
         let pool = Pool::new(crate::PoolConfig::default());
         let mut packet = pool.packet(&[0x45, 1, 2, 3]).unwrap();
         packet.protocol = 0x0800;
-        let frame = Tagged::of(&packet, true);
+        let frame = Tagged::of(&packet, Framing::Bare);
         let whole = [&[0; 12], &[8, 0][..], &[0x45, 1, 2, 3]].concat();
         assert_eq!((frame.to_vec(), frame.len()), (whole.clone(), 18));
         assert_eq!(frame.array(10), whole[10..16].first_chunk::<6>().copied());
         assert_eq!(frame.array::<4>(15), None);
-        assert_eq!(Tagged::of(&packet, false).to_vec(), [0x45, 1, 2, 3]);
+        packet.set_pkt_type(crate::PacketType::Outgoing);
+        packet.protocol = 16;
+        let frame = Tagged::of(&packet, Framing::Netlink).to_vec();
+        assert_eq!(frame[..4], [0, 4, 3, 0x38]);
+        assert_eq!(frame[4..], [&[0; 11], &[16, 0x45, 1, 2, 3][..]].concat());
+        packet.protocol = 0x0800;
+        assert_eq!(
+            Tagged::of(&packet, Framing::Ethernet).to_vec(),
+            [0x45, 1, 2, 3]
+        );
     }
 }

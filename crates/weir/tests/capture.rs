@@ -456,3 +456,63 @@ fn a_run_writes_all_devices_and_drops_the_same_on_every_run() {
     assert_eq!(frames.len(), 30);
     assert!(names.contains(&"edge/in0".into()), "{names:?}");
 }
+
+/// The cooked header that libpcap writes for what Linux's nlmon sends of NETLINK_ROUTE; `crates/weir/tests/linux/nlmon.txt`
+/// has it from Linux.
+const COOKED: [u8; 16] = [0, 4, 3, 0x38, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/// LINKTYPE_NETLINK and the length of a section header of Weir.
+const NETLINK: ([u8; 2], usize) = ([253, 0], 40);
+
+#[test]
+fn netlink_messages_have_a_link_type_of_their_own() {
+    let stack = Stack::up("netlink", &[]);
+    stack.sh("ip link add nlmon0 type nlmon; ip link set nlmon0 up");
+    let mut capture = stack
+        .command("capture", &["-c", "6", "nlmon0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = capture.stdout.take().unwrap();
+    let mut octets = vec![0; 4];
+    output.read_exact(&mut octets).unwrap();
+    stack.sh("ip link set lo mtu 60000; ip link set lo mtu 50000");
+    output.read_to_end(&mut octets).unwrap();
+    wait(&mut capture);
+    let (link_type, head) = NETLINK;
+    assert_eq!(octets[head..][..4], [1, 0, 0, 0]);
+    assert_eq!(octets[head + 8..][..2], link_type);
+    // A reader of Ethernet refuses it by name.
+    let mut reader = Reader::new("capture", std::io::Cursor::new(octets.clone())).unwrap();
+    let refused = Source::read(&mut reader, &mut Frame::default()).unwrap_err();
+    assert!(refused.to_string().contains("NETLINK"), "{refused}");
+    let messages = octets.windows(16).filter(|bytes| **bytes == COOKED);
+    assert_eq!(messages.count(), 6);
+    if let Some(told) = told_by(
+        "tshark",
+        &["-T", "fields", "-e", "netlink.hdr_type", "-r"],
+        &octets,
+    ) {
+        // NLMSG_ERROR: the acknowledgements.
+        assert!(told.contains("0x0002"), "{told}");
+    }
+}
+
+#[test]
+fn a_run_writes_netlink_messages_to_a_classic_file() {
+    let folder = Folder::new("netlink-run");
+    let file = folder.path("out.pcap");
+    let script = "ip link add nlmon0 type nlmon; ip link set nlmon0 up; sleep 1
+        ip link set lo mtu 60000; sleep 1";
+    let out = format!("nlmon0={file}");
+    let done = Command::new(WEIR)
+        .args(["run", "--quiet", "--out", &out, "--", "sh", "-ec", script])
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", err(&done));
+    let octets = std::fs::read(&file).unwrap();
+    assert_eq!(octets[20..24], [253, 0, 0, 0]);
+    assert_eq!(octets[40..56], COOKED);
+    if let Some(told) = told_by("tcpdump", &["-r"], &octets) {
+        assert!(told.lines().count() >= 3, "{told}");
+    }
+}

@@ -4,7 +4,7 @@
 //! A pcapng file has a section header, an interface description with name and nanosecond stamps for
 //! each device, and an enhanced packet block with direction and comment for each frame. A pcap file
 //! has nanosecond stamps; interfaces, directions and comments are omitted because the format cannot
-//! hold them. Both are always little-endian, so every machine writes the same bytes.
+//! hold them. Its header has the link type of the first interface, and an interface of another one is refused. Both are always little-endian, so every machine writes the same bytes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -52,6 +52,8 @@ pub struct Writer {
     /// The most bytes of a frame that interfaces are described with; 0 for no limit.
     snaplen: u32,
     block: Vec<u8>,
+    /// The link type in the header of a classic file, which is written with the first interface.
+    link_type: Option<u16>,
     summary: Summary,
     state: State,
 }
@@ -102,19 +104,11 @@ impl Writer {
             interfaces: 0,
             snaplen: 0,
             block: Vec::new(),
+            link_type: None,
             summary: Summary::default(),
             state: State::Open,
         };
-        if format.classic {
-            let header = &mut writer.block;
-            word(header, MAGIC_NANOS);
-            half(header, 2);
-            half(header, 4);
-            word(header, 0);
-            word(header, 0);
-            word(header, MAX_CAPTURED);
-            word(header, u32::from(ETHERNET));
-        } else {
+        if !format.classic {
             block(&mut writer.block, SECTION_HEADER, |body| {
                 word(body, SECTION_ORDER);
                 half(body, 1);
@@ -124,9 +118,54 @@ impl Writer {
                 option(body, 4, b"weir");
                 word(body, 0);
             });
+            writer.put()?;
         }
-        writer.put()?;
         Ok(writer)
+    }
+
+    /// Announces a device with frames of a link type (`LINKTYPE_*`), as [`Sink::interface`] does one of Ethernet.
+    pub fn interface_of(&mut self, name: &str, link_type: u16) -> Result<u32> {
+        let number = self.interfaces;
+        self.interfaces += 1;
+        if self.state != State::Open {
+            return Ok(number);
+        }
+        if self.format.classic {
+            self.header(link_type)?;
+            if self.link_type != Some(link_type) {
+                let what = format!("{name} has another link type: a pcapng file can hold both");
+                return Err(Error::new(&self.file, what));
+            }
+            return Ok(number);
+        }
+        let snaplen = self.snaplen;
+        block(&mut self.block, 1, |body| {
+            half(body, link_type);
+            half(body, 0);
+            word(body, snaplen);
+            option(body, 2, name.as_bytes());
+            option(body, 9, &[9]);
+            word(body, 0);
+        });
+        self.put()?;
+        Ok(number)
+    }
+
+    /// Writes the header of a classic file, once.
+    fn header(&mut self, link_type: u16) -> Result<()> {
+        if !self.format.classic || self.link_type.is_some() {
+            return Ok(());
+        }
+        self.link_type = Some(link_type);
+        let header = &mut self.block;
+        word(header, MAGIC_NANOS);
+        half(header, 2);
+        half(header, 4);
+        word(header, 0);
+        word(header, 0);
+        word(header, MAX_CAPTURED);
+        word(header, u32::from(link_type));
+        self.put()
     }
 
     /// Returns the name in error messages.
@@ -192,22 +231,7 @@ impl Writer {
 
 impl Sink for Writer {
     fn interface(&mut self, name: &str) -> Result<u32> {
-        let number = self.interfaces;
-        self.interfaces += 1;
-        if self.state != State::Open || self.format.classic {
-            return Ok(number);
-        }
-        let snaplen = self.snaplen;
-        block(&mut self.block, 1, |body| {
-            half(body, ETHERNET);
-            half(body, 0);
-            word(body, snaplen);
-            option(body, 2, name.as_bytes());
-            option(body, 9, &[9]);
-            word(body, 0);
-        });
-        self.put()?;
-        Ok(number)
+        self.interface_of(name, ETHERNET)
     }
 
     fn write(&mut self, frame: &Frame) -> Result<()> {
@@ -223,6 +247,7 @@ impl Sink for Writer {
             );
             return Err(Error::new(&self.file, what));
         }
+        self.header(ETHERNET)?;
         let data = &frame.data[..frame.data.len().min(MAX_CAPTURED as usize)];
         // At most `MAX_CAPTURED`.
         let captured = data.len() as u32;
@@ -282,6 +307,7 @@ impl Sink for Writer {
         if self.state != State::Open {
             return Ok(());
         }
+        self.header(ETHERNET)?;
         let done = match &mut self.output {
             Output::Plain(output) => output.flush(),
             Output::Gzip(output) => output.flush(),
@@ -291,6 +317,7 @@ impl Sink for Writer {
 
     fn finish(&mut self) -> Result<Summary> {
         if self.state == State::Open {
+            self.header(ETHERNET)?;
             let done = match &mut self.output {
                 Output::Plain(output) => output.flush(),
                 Output::Gzip(output) => output.try_finish().and_then(|()| output.get_mut().flush()),

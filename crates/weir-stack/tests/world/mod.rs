@@ -36,7 +36,9 @@ pub struct Caught(Mutex<Vec<(String, u64, Vec<u8>)>>);
 impl Observer for Caught {
     fn frame(&self, tap: &Tap<'_>) {
         if tap.direction == Direction::Tx {
-            let frame = Tagged::of(tap.packet, false).pieces().concat();
+            let frame = Tagged::of(tap.packet, tap.device.framing())
+                .pieces()
+                .concat();
             let name = tap.device.name();
             self.0.lock().unwrap().push((name, tap.time, frame));
         }

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use weir_port::pcap::{Format, Writer};
+use weir_port::pcap::{ETHERNET, Format, Writer};
 use weir_port::ring::{Consumer, Ends, Record, What};
 use weir_port::{Direction, Frame, Sink};
 
@@ -117,7 +117,8 @@ struct Reader<'a> {
     args: &'a Capture,
     consumer: Consumer,
     writer: Writer,
-    names: BTreeMap<u32, String>,
+    /// The name and the link type of each device.
+    names: BTreeMap<u32, (String, u16)>,
     /// The number of each device in the output, and its frames.
     interfaces: BTreeMap<u32, (u32, u64)>,
     places: Vec<String>,
@@ -131,10 +132,16 @@ fn strings(value: &Value) -> Vec<String> {
         .collect()
 }
 
-fn names_of(value: &Value) -> BTreeMap<u32, String> {
+fn names_of(value: &Value) -> BTreeMap<u32, (String, u16)> {
     let all = value.as_object().into_iter().flatten();
-    all.filter_map(|(key, name)| Some((key.parse().ok()?, name.as_str()?.to_owned())))
-        .collect()
+    let read = |(key, value): (&String, &Value)| {
+        let link_type = u16::try_from(value[1].as_u64()?).ok()?;
+        Some((
+            key.parse().ok()?,
+            (value[0].as_str()?.to_owned(), link_type),
+        ))
+    };
+    all.filter_map(read).collect()
 }
 
 impl<'a> Reader<'a> {
@@ -170,7 +177,7 @@ impl<'a> Reader<'a> {
             (None, true) => {
                 let prefix = args.netns.as_ref().map(|netns| format!("{netns}/"));
                 let inside = |name: &str| prefix.as_ref().is_none_or(|p| name.starts_with(p));
-                let all = reader.names.iter().filter(|(_, name)| inside(name));
+                let all = reader.names.iter().filter(|(_, (name, _))| inside(name));
                 all.map(|(key, _)| *key).collect()
             }
             (None, false) => Vec::new(),
@@ -192,11 +199,10 @@ impl<'a> Reader<'a> {
             let names = super::ask(socket, &json!({ "command": "capture-names" }));
             self.names.extend(names_of(&names.unwrap_or_default()));
         }
-        let unknown = || format!("#{key}");
-        let name = self.names.get(&key).cloned().unwrap_or_else(unknown);
-        let number = self.writer.interface(&name)?;
+        let unknown = || (format!("#{key}"), ETHERNET);
+        let (name, link_type) = self.names.entry(key).or_insert_with(unknown);
+        let number = self.writer.interface_of(name, *link_type)?;
         self.interfaces.insert(key, (number, 0));
-        self.names.insert(key, name);
         Ok(number)
     }
 
@@ -213,7 +219,7 @@ impl<'a> Reader<'a> {
             What::Received => frame.direction = Direction::In,
             What::Sent => frame.direction = Direction::Out,
             What::Dropped(place, reason) => {
-                let device = self.names.get(&key).map_or("", String::as_str);
+                let device = self.names.get(&key).map_or("", |(name, _)| name);
                 let place = name_of(&self.places, place);
                 let reason = name_of(&self.reasons, reason);
                 frame.comment = Some(drop_comment(device, &place, &reason));

@@ -12,12 +12,21 @@ use weir_sync::rcu::Guard;
 use super::{Engine, lock};
 use crate::report;
 
+/// How a capture describes a device.
+#[derive(Clone)]
+pub struct Named {
+    /// `dev` or `netns/dev`.
+    pub name: String,
+    /// `LINKTYPE_*`
+    pub link_type: u16,
+}
+
 /// Names the devices of an engine, which may be made later than this.
 #[derive(Default)]
 pub struct Namer {
     engine: OnceLock<Weak<Engine>>,
     /// The devices seen while somebody wants to know them, gone ones included.
-    seen: Mutex<(u32, BTreeMap<DeviceKey, String>)>,
+    seen: Mutex<(u32, BTreeMap<DeviceKey, Named>)>,
     /// How many want to know them.
     wanted: AtomicUsize,
 }
@@ -35,6 +44,13 @@ impl Namer {
         let engine = self.engine.get().and_then(Weak::upgrade);
         let prefix = engine.map(|engine| report::prefix(&engine, device.namespace(guard).id));
         prefix.unwrap_or_default() + &device.name()
+    }
+
+    fn named(&self, device: &Device, guard: &Guard) -> Named {
+        Named {
+            name: self.of(device, guard),
+            link_type: device.framing().link_type(),
+        }
     }
 
     /// Begins or ends to note new devices.
@@ -56,16 +72,19 @@ impl Namer {
         let mut seen = lock(&self.seen);
         for key in seen.0 + 1..=last {
             if let Some(device) = engine.stack.device(DeviceKey(key), &guard) {
-                let name = self.of(device, &guard);
-                seen.1.insert(device.key, name);
+                seen.1.insert(device.key, self.named(device, &guard));
             }
         }
         seen.0 = seen.0.max(last);
     }
 
     /// Returns the present names of all devices, and the last ones of devices that are gone.
-    pub fn all(&self, engine: &Engine) -> BTreeMap<DeviceKey, String> {
-        let present = report::names_by_key(engine);
+    pub fn all(&self, engine: &Engine) -> BTreeMap<DeviceKey, Named> {
+        let guard = engine.stack.domain.pin();
+        let namespaces = engine.stack.all_namespaces().into_iter();
+        let devices = namespaces.flat_map(|ns| ns.all_devices());
+        let present = devices.map(|device| (device.key, self.named(&device, &guard)));
+        let present: Vec<_> = present.collect();
         let last = engine.stack.devices_made();
         let mut seen = lock(&self.seen);
         seen.1.extend(present);

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use weir_packet::batch::BATCH;
 use weir_port::Frame;
+use weir_port::Source;
 use weir_port::pcap::{Reader, Writer};
-use weir_port::{Sink, Source};
 use weir_stack::Stack;
 use weir_stack::cpu::Cx;
 use weir_stack::device::{Device, DeviceKey};
@@ -101,17 +101,10 @@ impl Playback {
         }
         for output in outputs {
             let file = text(&output.file);
-            let mut writer = Writer::create(&file).map_err(|error| error.to_string())?;
-            let interface = writer
-                .interface(&output.device.to_string())
-                .and_then(|interface| writer.flush().map(|()| interface))
-                .map_err(|error| error.to_string())?;
-            let sink = Arc::new(Output {
-                writer: Mutex::new((writer, interface)),
-                epoch_ns: stack.clock.epoch_ns(),
-                at_once: true,
-                errors: playback.errors.clone(),
-            });
+            let writer = Writer::create(&file).map_err(|error| error.to_string())?;
+            let times = (stack.clock.epoch_ns(), true);
+            let errors = playback.errors.clone();
+            let sink = Arc::new(Output::new(writer, &output.device, times, errors));
             let number = playback.outputs.len();
             waiting.outputs.push((output.device.clone(), number));
             playback.outputs.push((output.device.clone(), sink, file));
@@ -135,8 +128,8 @@ impl Playback {
         waiting.outputs.retain(|(name, number)| {
             let found = device(engine, name);
             if let Some(device) = &found {
-                let sink = self.outputs[*number].1.clone();
-                device.observe(&engine.stack.domain.pin(), sink);
+                let sink = &self.outputs[*number].1;
+                sink.attach(device, &engine.stack.domain.pin());
             }
             found.is_none()
         });

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_packet::Batch;
 use weir_packet::tagged::Tagged;
 use weir_port::generator::Generator;
-use weir_port::pcap::{Reader, Writer};
+use weir_port::pcap::{ETHERNET, Reader, Writer};
 use weir_port::{Frame, Sink, Source, Summary};
 use weir_stack::Stack;
 use weir_stack::clock::Holds;
@@ -115,9 +115,11 @@ impl Input {
     }
 }
 
-/// A file of the frames that leave a device.
+/// A file of the frames that leave a device, which is its only interface.
 struct Output {
-    writer: Mutex<(Writer, u32)>,
+    writer: Mutex<Writer>,
+    /// The device's name, until the file has it.
+    name: Mutex<Option<String>>,
     epoch_ns: u64,
     /// Whether each frame is flushed for a reader at once.
     at_once: bool,
@@ -132,18 +134,56 @@ pub fn frame_of(packet: &Tagged<'_>, time_ns: u64, interface: u32, comment: Opti
     frame
 }
 
+impl Output {
+    fn new(
+        writer: Writer,
+        name: &DeviceName,
+        (epoch_ns, at_once): (u64, bool),
+        errors: Errors,
+    ) -> Self {
+        Self {
+            writer: Mutex::new(writer),
+            name: Mutex::new(Some(name.to_string())),
+            epoch_ns,
+            at_once,
+            errors,
+        }
+    }
+
+    /// Describes the device, once; `link_type` is that of its frames.
+    fn describe(&self, link_type: u16) {
+        let Some(name) = lock(&self.name).take() else {
+            return;
+        };
+        let mut writer = lock(&self.writer);
+        let mut written = writer.interface_of(&name, link_type).map(drop);
+        if self.at_once {
+            written = written.and_then(|()| writer.flush());
+        }
+        if let Err(error) = written {
+            lock(&self.errors).push(error.to_string());
+        }
+    }
+
+    /// Describes the device and writes its frames from now on.
+    fn attach(self: &Arc<Self>, device: &Device, guard: &Guard) {
+        self.describe(device.framing().link_type());
+        device.observe(guard, self.clone());
+    }
+}
+
 impl Observer for Output {
     fn frame(&self, tap: &Tap<'_>) {
         if tap.direction != Direction::Tx {
             return;
         }
         let mut writer = lock(&self.writer);
-        let packet = Tagged::of(tap.packet, tap.device.is_bare());
-        let mut frame = frame_of(&packet, self.epoch_ns + tap.time, writer.1, tap.note);
+        let packet = Tagged::of(tap.packet, tap.device.framing());
+        let mut frame = frame_of(&packet, self.epoch_ns + tap.time, 0, tap.note);
         frame.direction = weir_port::Direction::Out;
-        let mut written = writer.0.write(&frame);
+        let mut written = writer.write(&frame);
         if self.at_once {
-            written = written.and_then(|()| writer.0.flush());
+            written = written.and_then(|()| writer.flush());
         }
         if let Err(error) = written {
             lock(&self.errors).push(error.to_string());
@@ -177,7 +217,7 @@ impl AllFile {
             Entry::Occupied(there) => Ok(there.into_mut()),
             Entry::Vacant(place) => {
                 let name = self.namer.of(device, guard);
-                let number = writer.interface(&name);
+                let number = writer.interface_of(&name, device.framing().link_type());
                 number.map(|number| place.insert((number, name)))
             }
         };
@@ -197,7 +237,7 @@ impl AllFile {
 impl DropObserver for AllFile {
     fn dropped(&self, dropped: &Dropped<'_>) {
         // Starts at the beginning of the frame if that still exists.
-        let frame = Tagged::whole(dropped.packet, dropped.device.is_bare());
+        let frame = Tagged::whole(dropped.packet, dropped.device.framing());
         let comment = |name: &str| {
             let (place, reason) = (dropped.place.name(), dropped.reason);
             let comment = drop_comment(name, place, reason.name());
@@ -223,7 +263,7 @@ impl Observer for AllFile {
             Direction::Tx => weir_port::Direction::Out,
         };
         for packet in taps.packets {
-            let frame = Tagged::of(packet, taps.device.is_bare());
+            let frame = Tagged::of(packet, taps.device.framing());
             let note = taps.trace.read(packet);
             let at = (taps.device, taps.guard);
             self.write(at, (&frame, taps.time), direction, |_| {
@@ -301,16 +341,10 @@ impl Playback {
         stack.clock.set_epoch_ns(epoch_ns);
         for output in outputs {
             let file = text(&output.file);
-            let mut writer = Writer::create(&file).map_err(|error| error.to_string())?;
-            let interface = writer
-                .interface(&output.device.to_string())
-                .map_err(|error| error.to_string())?;
-            let sink = Arc::new(Output {
-                writer: Mutex::new((writer, interface)),
-                epoch_ns,
-                at_once: false,
-                errors: playback.errors.clone(),
-            });
+            let writer = Writer::create(&file).map_err(|error| error.to_string())?;
+            let errors = playback.errors.clone();
+            let sink = Output::new(writer, &output.device, (epoch_ns, false), errors);
+            let sink = Arc::new(sink);
             playback.outputs.push((output.device.clone(), sink, file));
             waiting.outputs.push(output.device.clone());
         }
@@ -377,7 +411,7 @@ impl Playback {
             .collect::<Result<Vec<_>, _>>()?;
         let guard = engine.stack.domain.pin();
         for (device, (_, sink, _)) in outputs.iter().zip(&self.outputs) {
-            device.observe(&guard, sink.clone());
+            sink.attach(device, &guard);
         }
         let Some(waiting) = self.waiting.take() else {
             return Ok(());
@@ -432,7 +466,10 @@ impl Playback {
     pub fn finish(&mut self) -> Finished {
         let mut outputs = Vec::new();
         for (name, sink, file) in &self.outputs {
-            match lock(&sink.writer).0.finish() {
+            // A device that never came.
+            sink.describe(ETHERNET);
+            let finished = lock(&sink.writer).finish();
+            match finished {
                 Ok(summary) => outputs.push((name.clone(), file.clone(), summary)),
                 Err(error) => lock(&self.errors).push(error.to_string()),
             }

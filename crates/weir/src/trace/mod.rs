@@ -164,7 +164,7 @@ impl Trace {
             return;
         }
         if let Some(filter) = &self.selection.filter
-            && !filter.accepts(&Tagged::of(seen.packet, seen.device.is_bare()))
+            && !filter.accepts(&Tagged::of(seen.packet, seen.device.framing()))
         {
             return;
         }

@@ -53,14 +53,13 @@ pub fn output_of(process: u32) -> std::io::Result<File> {
 }
 
 impl Direct {
-    /// Creates a capture of a process that ends after `count` frames. `first` is the name of the
-    /// device if there is only one.
+    /// Creates a capture of a process that ends after `count` frames.
     pub fn new(
         output: File,
         process: u32,
-        (wanted, count, first): (Wanted, Option<u64>, Option<String>),
+        (wanted, count): (Wanted, Option<u64>),
         epoch_ns: u64,
-        namer: Arc<Namer>,
+        (namer, guard): (Arc<Namer>, &Guard),
     ) -> Result<Self, String> {
         let format = Format {
             classic: false,
@@ -69,8 +68,10 @@ impl Direct {
         let mut writer =
             Writer::new("standard output", format, output).map_err(|error| error.to_string())?;
         let mut interfaces = BTreeMap::new();
-        if let (Some(device), Some(name)) = (&wanted.device, first) {
-            let number = writer.interface(&name).map_err(|error| error.to_string())?;
+        if let Some(device) = &wanted.device {
+            let (name, link_type) = (namer.of(device, guard), device.framing().link_type());
+            let number = writer.interface_of(&name, link_type);
+            let number = number.map_err(|error| error.to_string())?;
             interfaces.insert(device.key, number);
         }
         writer.flush().map_err(|error| error.to_string())?;
@@ -120,7 +121,8 @@ impl Direct {
             Some(number) => Ok(*number),
             None => {
                 let name = self.namer.of(device, guard);
-                let number = state.writer.interface(&name);
+                let link_type = device.framing().link_type();
+                let number = state.writer.interface_of(&name, link_type);
                 number.inspect(|number| {
                     state.interfaces.insert(device.key, *number);
                 })
@@ -159,7 +161,7 @@ impl Observer for Direct {
         };
         for packet in taps.packets {
             let note = taps.trace.read(packet);
-            let frame = Tagged::of(packet, taps.device.is_bare());
+            let frame = Tagged::of(packet, taps.device.framing());
             let about = (way, note.as_deref());
             self.write((taps.device, taps.guard), taps.time, &frame, about);
         }
@@ -173,7 +175,7 @@ impl DropObserver for Direct {
         }
         let name = self.namer.of(dropped.device, dropped.guard);
         let comment = drop_comment(&name, dropped.place.name(), dropped.reason.name());
-        let frame = Tagged::whole(dropped.packet, dropped.device.is_bare());
+        let frame = Tagged::whole(dropped.packet, dropped.device.framing());
         let about = (Way::Unknown, Some(&*comment));
         let at = (dropped.device, dropped.guard);
         self.write(at, dropped.time, &frame, about);

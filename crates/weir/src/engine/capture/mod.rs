@@ -203,10 +203,9 @@ impl Captures {
             let count = command["count"].as_u64();
             let namer = engine.names.clone();
             let guard = engine.stack.domain.pin();
-            let first = device.as_ref().map(|device| namer.of(device, &guard));
+            let ends = (wanted, count);
+            let direct = Direct::new(output, process, ends, epoch_ns, (namer, &guard))?;
             drop(guard);
-            let ends = (wanted, count, first);
-            let direct = Direct::new(output, process, ends, epoch_ns, namer)?;
             let direct = Arc::new(direct);
             let registered = Registered::new(engine, &direct, whom);
             let kind = Kind::Direct(direct);
@@ -290,11 +289,11 @@ impl Captures {
     }
 }
 
-/// Returns the names of devices by their keys, gone ones included.
+/// Returns the names and link types of devices by their keys, gone ones included.
 pub fn names(engine: &Engine) -> Value {
     let names = engine.names.all(engine).into_iter();
     names
-        .map(|(key, name)| (key.0.to_string(), Value::from(name)))
+        .map(|(key, named)| (key.0.to_string(), json!([named.name, named.link_type])))
         .collect::<serde_json::Map<_, _>>()
         .into()
 }

@@ -36,7 +36,7 @@ impl Observer for Shared {
             },
         };
         for packet in taps.packets {
-            let frame = Tagged::of(packet, taps.device.is_bare());
+            let frame = Tagged::of(packet, taps.device.framing());
             if self.wanted.accepts(&frame) {
                 self.producer.push(taps.cpu, meta, Pieces(frame.pieces()));
             }
@@ -50,7 +50,7 @@ impl DropObserver for Shared {
         if self.producer.is_gone() || !self.wanted.is_in(dropped.device, dropped.guard) {
             return;
         }
-        let frame = Tagged::whole(dropped.packet, dropped.device.is_bare());
+        let frame = Tagged::whole(dropped.packet, dropped.device.framing());
         if self.wanted.accepts(&frame) {
             let meta = Meta {
                 time_ns: self.epoch_ns + dropped.time,
