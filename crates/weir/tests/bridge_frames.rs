@@ -25,6 +25,10 @@ const LACPDU: &str = "0180c2000002";
 
 /// The start of requests of the ARP monitor.
 const PROBE: &str = "ffffffffffff0200000000500806";
+/// The start of a solicitation of the ARP monitor.
+const SOLICITATION: &str = "3333ff00000202000000005086dd";
+/// The destination of reports of groups by MLDv2: our own host's leave after random delays.
+const MLD_REPORT: &str = "333300000016";
 
 /// The start of reports of the group that the bridge joins, 224.0.0.106, by our own host.
 const OWN_REPORT: &str = "01005e00006a020000000099";
@@ -142,7 +146,7 @@ fn same_as_linux(name: &str) {
         }
     }
     // Our host reports the groups of the bridge itself after a random delay; `record.py` leaves these out as well.
-    found.retain(|(.., hex)| !hex.starts_with(OWN_REPORT));
+    found.retain(|(.., hex)| !hex.starts_with(OWN_REPORT) && !hex.starts_with(MLD_REPORT));
     if script.lines().any(|line| line == "# set") {
         found.retain(|(number, ..)| *number + 1 < arrivals.len());
         for (number, _, hex) in &mut found {
@@ -151,16 +155,17 @@ fn same_as_linux(name: &str) {
                 let mut before = (0..=*number).rev();
                 let slow = |n: &usize| to_hex(&arrivals[*n].2).starts_with(LACPDU);
                 *number = before.find(slow).unwrap_or(0);
-            } else if hex.starts_with(PROBE) {
+            } else if hex.starts_with(PROBE) || hex.starts_with(SOLICITATION) {
                 let mut before = (0..=*number).rev();
-                let other = |n: &usize| arrivals[*n].2.get(12..14) != Some(&[8, 6]);
+                let kind = |n: &usize| arrivals[*n].2.get(12..14).map(<[u8]>::to_vec);
+                let other = |n: &usize| !matches!(kind(n).as_deref(), Some([8, 6] | [0x86, 0xdd]));
                 *number = before.find(other).unwrap_or(0);
             }
         }
         found.sort();
         found.dedup_by(|one, next| {
             one == next
-                && [BPDU, LACPDU, PROBE, QUERY]
+                && [BPDU, LACPDU, PROBE, SOLICITATION, QUERY]
                     .iter()
                     .any(|to| one.2.starts_with(to))
         });
@@ -294,6 +299,8 @@ fn arp_monitors_of_bonds() {
     same_as_linux("bond-arp");
     same_as_linux("bond-arp-validate");
     same_as_linux("bond-arp-rr");
+    same_as_linux("bond-ns");
+    same_as_linux("bond-ns-validate");
 }
 
 #[test]

@@ -524,6 +524,7 @@ fn send(cx: &mut Cx<'_>, device: &Arc<Device>, dst: Ipv6Addr, mut message: Vec<u
         hop_limit: 1,
         options: &ROUTER_ALERT,
         priority: PRIORITY,
+        tag: None,
     };
     super::nd::send(cx, device, &out, &message);
 }

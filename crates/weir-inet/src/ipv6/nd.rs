@@ -28,7 +28,7 @@ use weir_packet::header::ndisc::{
 };
 use weir_packet::header::{ETH_P_IPV6, Icmp, Ipv6};
 use weir_packet::packet::Flags;
-use weir_packet::{Batch, DropReason, Packet, PacketType};
+use weir_packet::{Batch, DropReason, Packet, PacketType, VlanTag};
 
 use super::forward::Hop;
 use super::select::{link_local_of, own_kind, select_address};
@@ -63,6 +63,8 @@ pub(super) struct Outgoing<'a> {
     pub options: &'a [u8],
     /// The priority in the queue (`skb->priority`).
     pub priority: u32,
+    /// The VLAN tag, if the device is below a VLAN device whose packet this is.
+    pub tag: Option<VlanTag>,
 }
 
 /// Sends an ICMPv6 message to a neighbour or a group on the device's link (`ndisc_send_skb`,
@@ -87,6 +89,7 @@ pub(super) fn send(cx: &mut Cx<'_>, device: &Arc<Device>, out: &Outgoing<'_>, me
     packet.set_transport(Ipv6::LEN + options.len());
     packet.protocol = ETH_P_IPV6;
     packet.priority = out.priority;
+    packet.set_vlan(out.tag);
     packet.flags.insert(Flags::LOCAL);
     packet.time = cx.now;
     packet.dev = device.key.0;
@@ -114,6 +117,7 @@ pub(super) fn send_nd(
         hop_limit: HOP_LIMIT,
         options: &[],
         priority: 0,
+        tag: None,
     };
     send(cx, device, &out, message);
 }
@@ -152,6 +156,28 @@ pub fn solicit(
         Some(device.address()),
     );
     send_nd(cx, device, source, dst, &message);
+}
+
+/// Sends a solicitation for `target` by a port of a bond: `src` is an address of the bond or of a device above it, or
+/// unspecified, and then the message has no link-layer address (`bond_ns_send`).
+pub fn solicit_by_port(
+    cx: &mut Cx<'_>,
+    port: &Arc<Device>,
+    (src, target): (Ipv6Addr, Ipv6Addr),
+    tag: Option<VlanTag>,
+) {
+    let dst = Ipv6Addr::from(solicited_node(target.octets()));
+    let mac = (!src.is_unspecified()).then(|| port.address());
+    let message = solicitation(src.octets(), dst.octets(), target.octets(), mac);
+    let out = Outgoing {
+        src,
+        dst,
+        hop_limit: HOP_LIMIT,
+        options: &[],
+        priority: 0,
+        tag,
+    };
+    send(cx, port, &out, &message);
 }
 
 /// Sends a solicitation to find out whether another host has the tentative address `target`

@@ -3,10 +3,10 @@
 //!
 //! Every `arp_interval` ms it sends ARP requests for the targets, in active-backup by the active port alone, and looks
 //! when each port sent and received last. A link is down after `arp_missed_max` intervals without either. With
-//! `arp_validate` only ARP packets between us and a target count as received. IPv6 targets (`ns_ip6_target`) are
-//! refused together with an interval.
+//! `arp_validate` only ARP packets between us and a target count as received. For IPv6 targets (`ns_ip6_target`) it sends
+//! neighbour solicitations, and these and advertisements count (`bond_ns_send_all`, `bond_na_rcv`).
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +14,11 @@ use weir_netlink::ifla::bond as attr;
 use weir_netlink::rta;
 use weir_packet::header::arp::{ARPOP_REPLY, ARPOP_REQUEST, arp};
 use weir_packet::header::ethernet::{BROADCAST, ethernet};
-use weir_packet::header::{Arp, ETH_P_ARP, Ethernet};
+use weir_packet::header::ipv6::IPPROTO_ICMPV6;
+use weir_packet::header::ndisc::{
+    NDISC_NEIGHBOUR_ADVERTISEMENT, NDISC_NEIGHBOUR_SOLICITATION, solicited_node,
+};
+use weir_packet::header::{Arp, ETH_P_ARP, ETH_P_IPV6, Ethernet, Icmp, Ipv6};
 use weir_packet::{Batch, DropReason, Flags, Packet, PacketType, VlanTag};
 
 use super::options::{self, mode};
@@ -26,6 +30,7 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::ipv4::route::{self, Wanted};
 use crate::ipv4::select;
+use crate::ipv6::{self, WithIpv6, nd};
 
 /// `BOND_ARP_FILTER`
 const FILTER: u32 = 4;
@@ -62,11 +67,12 @@ impl Bond {
 
     /// `slave_last_rx`
     fn last_received(&self, slave: &Slave) -> u64 {
-        let count = self.params.lists().arp.len();
-        if self.params.get(attr::ARP_ALL_TARGETS) != options::ALL_TARGETS || count == 0 {
+        if self.params.get(attr::ARP_ALL_TARGETS) != options::ALL_TARGETS {
             return slave.times.received.load(Relaxed);
         }
-        let targets = slave.times.targets.iter().take(count);
+        // As in Linux, the times of IPv6 targets but the first do not count.
+        let count = self.params.lists().arp.len();
+        let targets = slave.times.targets.iter().take(count.max(1));
         let times = targets.map(|target| target.load(Relaxed));
         times.min_by_key(|time| *time as i64).unwrap_or(0)
     }
@@ -247,7 +253,8 @@ impl Bond {
     fn ask_targets(&self, cx: &mut Cx<'_>, at: At<'_>, slave: &Arc<Slave>) {
         let Some(master) = self.device() else { return };
         let ns = master.namespace(at.guard);
-        for target in self.params.lists().arp {
+        let lists = self.params.lists();
+        for target in lists.arp {
             let wanted = Wanted {
                 dst: target,
                 src: None,
@@ -275,6 +282,22 @@ impl Bond {
             let source = source.unwrap_or(Ipv4Addr::UNSPECIFIED);
             slave.times.sent.store(cx.now, Relaxed);
             send(cx, &slave.device, (source, target), tag);
+        }
+        for target in lists.ns {
+            let found = ipv6::output::route(ns, Ipv6Addr::UNSPECIFIED, target, 0, at.guard);
+            let (source, tag) = match found {
+                Err(_) => (None, None),
+                Ok(route) => {
+                    let Some(tag) = self.path_to(at, &master, route.device) else {
+                        continue;
+                    };
+                    let out = Some(&**route.device);
+                    (ipv6::select::select_address(ns, out, target, at.guard), tag)
+                }
+            };
+            let source = source.unwrap_or(Ipv6Addr::UNSPECIFIED);
+            slave.times.sent.store(cx.now, Relaxed);
+            nd::solicit_by_port(cx, &slave.device, (source, target), tag);
         }
     }
 
@@ -308,25 +331,20 @@ impl Bond {
         let validate = self.params.get(attr::ARP_VALIDATE);
         let checks = validate & 1 << u32::from(slave.is_backup()) != 0;
         for packet in batch.iter() {
-            let is_arp = packet.protocol == ETH_P_ARP;
+            let may_count = matches!(packet.protocol, ETH_P_ARP | ETH_P_IPV6);
             if !checks {
-                if validate & FILTER == 0 || is_arp {
+                if validate & FILTER == 0 || may_count {
                     slave.times.received.store(cx.now, Relaxed);
                 }
-            } else if is_arp {
-                self.validate(cx, at, slave, packet);
+            } else if may_count && let Some(found) = Probe::of(packet) {
+                self.validate(cx, at, slave, found);
             }
         }
     }
 
-    /// `bond_arp_rcv`
-    fn validate(&self, cx: &Cx<'_>, at: At<'_>, slave: &Arc<Slave>, packet: &Packet) {
-        let body = packet.data().get(Ethernet::LEN..).and_then(Arp::new);
-        let Some(head) = body else { return };
-        if !head.is_ethernet_ipv4() || packet.pkt_type() == PacketType::OtherHost {
-            return;
-        }
-        let (sip, tip) = (Ipv4Addr::from(head.sip()), Ipv4Addr::from(head.tip()));
+    /// `bond_arp_rcv`, `bond_na_rcv`
+    fn validate(&self, cx: &Cx<'_>, at: At<'_>, slave: &Arc<Slave>, found: Probe) {
+        let (from, to) = found.ends;
         let clock = Clock {
             now: cx.now,
             interval: self.arp_interval(),
@@ -335,36 +353,46 @@ impl Bond {
             self.last_received(active) as i64 > active.times.up.load(Relaxed) as i64
         };
         if !slave.is_backup() {
-            self.note_target(cx, at, slave, (sip, tip));
+            self.note_target(cx, at, slave, (from, to));
         } else if self.active(at.guard).filter(answers).is_some() {
-            self.note_target(cx, at, slave, (tip, sip));
+            self.note_target(cx, at, slave, (to, from));
         } else if let Some(candidate) = self.candidate.load(at.guard)
-            && head.op() == ARPOP_REPLY
+            && found.may_answer
             && clock.is_recent(candidate.times.sent.load(Relaxed), 1)
         {
-            self.note_target(cx, at, slave, (sip, tip));
+            self.note_target(cx, at, slave, (from, to));
         }
     }
 
-    /// `bond_validate_arp`
-    fn note_target(
-        &self,
-        cx: &Cx<'_>,
-        at: At<'_>,
-        slave: &Slave,
-        (target, own): (Ipv4Addr, Ipv4Addr),
-    ) {
-        let targets = self.params.lists().arp;
-        let Some(number) = targets.iter().position(|one| *one == target) else {
-            return;
+    /// `bond_validate_arp`, `bond_validate_na`
+    fn note_target(&self, cx: &Cx<'_>, at: At<'_>, slave: &Slave, (target, own): (IpAddr, IpAddr)) {
+        let lists = self.params.lists();
+        let number = match target {
+            IpAddr::V4(target) => lists.arp.iter().position(|one| *one == target),
+            // A solicitation for a target is to its group.
+            IpAddr::V6(target) => lists
+                .ns
+                .iter()
+                .position(|one| *one == target || solicited_node(one.octets()) == target.octets()),
         };
+        let Some(number) = number else { return };
         let Some(master) = self.device() else { return };
         let ns = master.namespace(at.guard);
         let has = |device: &Arc<Device>| {
-            let scope = rta::scope::HOST;
-            let any = Ipv4Addr::UNSPECIFIED;
-            let found = select::confirm_address(ns, Some(device), any, own, scope, at.guard);
-            found.is_some() && self.path_to(at, &master, device).is_some()
+            let found = match own {
+                IpAddr::V4(own) => {
+                    let (scope, any) = (rta::scope::HOST, Ipv4Addr::UNSPECIFIED);
+                    select::confirm_address(ns, Some(device), any, own, scope, at.guard).is_some()
+                }
+                IpAddr::V6(own) => {
+                    let list = &device.ipv6().addresses;
+                    own == ALL_NODES
+                        || list
+                            .get(own, at.guard)
+                            .is_some_and(|own| !own.is_tentative())
+                }
+            };
+            found && self.path_to(at, &master, device).is_some()
         };
         let above = |device: &&Arc<Device>| self.path_to(at, &master, device).is_some();
         if has(&master) || ns.all_devices().iter().filter(above).any(has) {
@@ -373,6 +401,49 @@ impl Bond {
                 time.store(cx.now, Relaxed);
             }
         }
+    }
+}
+
+/// The group of all nodes on a link.
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+/// A packet that may be a target's answer, or a copy of what another port asked.
+struct Probe {
+    /// The sender and the receiver.
+    ends: (IpAddr, IpAddr),
+    /// It may be an answer.
+    may_answer: bool,
+}
+
+impl Probe {
+    /// Reads a received frame.
+    fn of(packet: &Packet) -> Option<Self> {
+        let body = packet.data().get(Ethernet::LEN..)?;
+        let kind = packet.pkt_type();
+        if packet.protocol == ETH_P_ARP {
+            let head = Arp::new(body)?;
+            let is_ours = head.is_ethernet_ipv4() && kind != PacketType::OtherHost;
+            return is_ours.then(|| Self {
+                ends: (
+                    Ipv4Addr::from(head.sip()).into(),
+                    Ipv4Addr::from(head.tip()).into(),
+                ),
+                may_answer: head.op() == ARPOP_REPLY,
+            });
+        }
+        let head = Ipv6::new(body)?;
+        let message = Icmp::new(body.get(Ipv6::LEN..)?)?.icmp_type();
+        let (from, to) = (Ipv6Addr::from(head.src()), Ipv6Addr::from(head.dst()));
+        let is_ours = head.next_header() == IPPROTO_ICMPV6
+            && matches!(
+                message,
+                NDISC_NEIGHBOUR_SOLICITATION | NDISC_NEIGHBOUR_ADVERTISEMENT
+            )
+            && !matches!(kind, PacketType::OtherHost | PacketType::Loopback);
+        is_ours.then(|| Self {
+            ends: (from.into(), to.into()),
+            may_answer: true,
+        })
     }
 }
 

@@ -129,12 +129,6 @@ impl Params {
     }
 }
 
-/// The monitor does not ask IPv6 targets.
-fn no_ipv6_targets() -> Error {
-    let text = "IPv6 targets of the ARP monitor are not served";
-    Error::msg(errno::EOPNOTSUPP, text)
-}
-
 /// Returns the number that an attribute holds.
 fn number(table: &Table<'_>, ty: u16) -> Result<u32, Error> {
     let Some(attr) = table.get(ty) else {
@@ -169,19 +163,22 @@ impl Bond {
             match ty {
                 attr::ARP_IP_TARGET => {
                     self.params.lists.lock().arp.clear();
+                    self.reset_targets(at, 0..TARGETS, 0);
                     let list = table.get(ty).map(|list| list.attrs());
                     for target in list.into_iter().flatten().take(TARGETS) {
-                        self.add_target(target.ipv4()?)?;
+                        self.add_target(at, target.ipv4()?)?;
                     }
                 }
                 attr::NS_IP6_TARGET => {
                     self.params.lists.lock().ns.clear();
+                    self.reset_targets(at, 0..TARGETS, 0);
                     let list = table.get(ty).map(|list| list.attrs());
                     for target in list.into_iter().flatten().take(TARGETS) {
-                        if self.arp_interval() != 0 {
-                            return Err(no_ipv6_targets());
+                        if target.payload.len() < 16 {
+                            let text = "Invalid IPv6 address";
+                            return Err(Error::msg(errno::EINVAL, text));
                         }
-                        self.add_target6(target.ipv6()?)?;
+                        self.add_target6(at, target.ipv6()?)?;
                     }
                 }
                 attr::AD_ACTOR_SYSTEM => {
@@ -252,9 +249,6 @@ impl Bond {
                 }
                 self.start_monitors(at);
             }
-            attr::ARP_INTERVAL if value != 0 && !params.lists().ns.is_empty() => {
-                return Err(no_ipv6_targets());
-            }
             attr::ARP_INTERVAL => {
                 params.set(attr::ARP_INTERVAL, value);
                 if value != 0 {
@@ -310,23 +304,37 @@ impl Bond {
     }
 
     /// `_bond_option_arp_ip_target_add`
-    fn add_target(&self, target: Ipv4Addr) -> Result<(), Error> {
+    fn add_target(&self, at: At<'_>, target: Ipv4Addr) -> Result<(), Error> {
         let targets = &mut self.params.lists.lock().arp;
         let wrong = target.is_unspecified() || target.is_broadcast();
         if wrong || targets.contains(&target) || targets.len() >= TARGETS {
             return Err(invalid());
         }
+        let number = targets.len();
+        self.reset_targets(at, number..number + 1, at.stack.clock.now());
         targets.push(target);
         Ok(())
     }
 
+    /// Sets when ports last heard some targets.
+    fn reset_targets(&self, at: At<'_>, numbers: std::ops::Range<usize>, time: u64) {
+        for slave in self.slaves(at.guard) {
+            let times = slave.times.targets.get(numbers.clone());
+            for target in times.into_iter().flatten() {
+                target.store(time, Relaxed);
+            }
+        }
+    }
+
     /// `_bond_options_ns_ip6_target_set`
-    fn add_target6(&self, target: Ipv6Addr) -> Result<(), Error> {
+    fn add_target6(&self, at: At<'_>, target: Ipv6Addr) -> Result<(), Error> {
         let targets = &mut self.params.lists.lock().ns;
         let wrong = target.is_unspecified() || target.is_multicast();
         if wrong || targets.contains(&target) || targets.len() >= TARGETS {
             return Err(invalid());
         }
+        let number = targets.len();
+        self.reset_targets(at, number..number + 1, at.stack.clock.now());
         targets.push(target);
         Ok(())
     }

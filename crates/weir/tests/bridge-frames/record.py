@@ -14,7 +14,7 @@ data. A line of NAME.txt is the number of the frame after which another one left
 
 In a script with the comment `# set`, equal BPDUs, LACPDUs, queries and ARP probes between two arrivals are one line, frames after the last arrival do not
 count, and the age in a configuration BPDU is 0 or 1: they leave by timers. The number of an LACPDU is that of the last
-LACPDU or marker that arrived, or 0, and that of a request of the ARP monitor the last frame that was no ARP packet. With `# data`, BPDUs do not count.
+LACPDU or marker that arrived, or 0, and that of a request of the ARP monitor the last frame that was neither an ARP packet nor one of IPv6. With `# data`, BPDUs do not count.
 """
 import os, select, socket, struct, subprocess, sys, time
 
@@ -23,6 +23,10 @@ OWN_REPORT = "01005e00006a020000000099"
 LACP = "0180c2000002"
 # A request of the ARP monitor.
 PROBE = "ffffffffffff0200000000500806"
+# A solicitation of it for an IPv6 target that ends with 2.
+SOLICITATION = "3333ff00000202000000005086dd"
+# Our own host's reports of IPv6 groups leave after random delays.
+MLD_REPORT = "333300000016"
 HERE = os.path.dirname(os.path.abspath(__file__))
 PORTS = ["p1", "p2", "p3", "p4"]
 PACKET_AUXDATA, SOL_PACKET, OUTGOING = 8, 263, 4
@@ -81,12 +85,12 @@ def settle(lines, todo):
         arrived = [octets.hex() for _, _, octets in todo[:number + 1]]
         if frame.startswith(LACP):
             return max([n for n, octets in enumerate(arrived) if octets.startswith(LACP)], default=0)
-        if frame.startswith(PROBE):
-            return max([n for n, octets in enumerate(arrived) if octets[24:28] != "0806"], default=0)
+        if frame.startswith((PROBE, SOLICITATION)):
+            return max([n for n, octets in enumerate(arrived) if octets[24:28] not in ("0806", "86dd")], default=0)
         return number
     last = len(todo) - 1
     lines = [(numbered(number, frame), port, aged(frame)) for number, port, frame in lines if number < last]
-    timed = ("0180c2000000", LACP, PROBE, "01005e000001")
+    timed = ("0180c2000000", LACP, PROBE, SOLICITATION, "01005e000001")
     bpdus = {line for line in lines if line[2].startswith(timed)}
     return list(bpdus) + [line for line in lines if line not in bpdus]
 
@@ -118,7 +122,7 @@ def record(name):
         while (left := end - time.monotonic()) > 0:
             for sock in select.select(list(sockets), [], [], left)[0]:
                 data = receive(sock)
-                if data is not None and not data.hex().startswith(OWN_REPORT):
+                if data is not None and not data.hex().startswith((OWN_REPORT, MLD_REPORT)):
                     heard.append((number_of(data, number), sockets[sock], data.hex()))
         lines += heard
     for port in PORTS:

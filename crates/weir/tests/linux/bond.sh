@@ -224,3 +224,7 @@ ethtool -i bond5 | grep -v ^version
 c ethtool bond5
 c ip link add type bond
 ip -br link show type bond | cut -c1-30
+t mode active-backup ns_ip6_target 2001:db8::1,2001:db8::1
+t mode active-backup arp_interval 100 arp_validate all arp_all_targets all ns_ip6_target 2001:db8::1,2001:db8::2
+t mode 802.3ad arp_interval 100 ns_ip6_target 2001:db8::1
+t mode balance-rr arp_interval 100 arp_ip_target 10.0.0.1 ns_ip6_target 2001:db8::1
