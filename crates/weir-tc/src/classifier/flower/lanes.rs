@@ -23,8 +23,11 @@ use crate::early::{Plain, Source};
 /// The number of lanes: one for each packet of a batch.
 pub const GROUP: usize = BATCH;
 
-/// One number per packet.
-pub type Lanes = [u64; GROUP];
+/// The number of lanes that are computed together, so that their sums stay in registers.
+const STRIDE: usize = 16;
+
+/// One number for each of the packets that are computed together.
+pub type Lanes = [u64; STRIDE];
 
 /// The folded hash of each packet's key.
 pub type Sums = [u32; GROUP];
@@ -132,27 +135,48 @@ fn plain(lanes: &Lanes, factor: u32) -> Lanes {
     lanes.map(|lane| lane * u64::from(factor))
 }
 
-/// Computes the folded hashes of the packets' keys under the mask of these half-words.
+/// Returns whether a packet in the lanes of a stride has a bit in `wanted`.
 #[inline(always)]
-pub fn sums(product: impl Product, halves: &[Half], columns: &[Column], out: &mut Sums) {
-    let mut sums = [0_u64; GROUP];
-    for half in halves {
-        let Some(column) = columns.get(usize::from(half.column)) else {
+fn wants(wanted: u64, stride: usize) -> bool {
+    wanted >> (stride * STRIDE) & ((1 << STRIDE) - 1) != 0
+}
+
+/// Computes the folded hashes, under the mask of these half-words, of the keys of packets with a bit in `wanted`. Other
+/// lanes get any value.
+#[inline(always)]
+pub fn sums(
+    product: impl Product,
+    halves: &[Half],
+    columns: &[Column],
+    wanted: u64,
+    out: &mut Sums,
+) {
+    for stride in 0..GROUP / STRIDE {
+        if !wants(wanted, stride) {
             continue;
-        };
-        // The loops are written without closures because the compiler vectorizes them even where it
-        // does not inline closures.
-        let mut masked = [0; GROUP];
-        for lane in 0..GROUP {
-            masked[lane] = u64::from(column[lane] & half.bits);
         }
-        let parts = product(&masked, half.factor);
-        for lane in 0..GROUP {
-            sums[lane] = sums[lane].wrapping_add(parts[lane]);
+        let from = stride * STRIDE;
+        let mut sums = [0_u64; STRIDE];
+        for half in halves {
+            let column = columns.get(usize::from(half.column));
+            let Some(column) = column.and_then(|column| column[from..].first_chunk::<STRIDE>())
+            else {
+                continue;
+            };
+            // The loops are written without closures because the compiler vectorizes them even where it
+            // does not inline closures.
+            let mut masked = [0; STRIDE];
+            for lane in 0..STRIDE {
+                masked[lane] = u64::from(column[lane] & half.bits);
+            }
+            let parts = product(&masked, half.factor);
+            for lane in 0..STRIDE {
+                sums[lane] = sums[lane].wrapping_add(parts[lane]);
+            }
         }
-    }
-    for lane in 0..GROUP {
-        out[lane] = fold(sums[lane]) as u32;
+        for lane in 0..STRIDE {
+            out[from + lane] = fold(sums[lane]) as u32;
+        }
     }
 }
 
@@ -166,19 +190,25 @@ pub fn prefetch(sums: &Sums, wanted: u64, view: View<'_>) {
     }
 }
 
-/// Returns a bit for each packet that may have a filter under the mask of the sieve.
+/// Returns a bit for each packet that may have a filter under the mask of the sieve, of those with a bit in `wanted`.
 #[inline(always)]
-pub fn test(product: impl Product, sums: &Sums, view: View<'_>) -> u64 {
-    let mut folded = [0; GROUP];
-    for lane in 0..GROUP {
-        folded[lane] = u64::from(sums[lane]);
-    }
-    let mixed = product(&folded, MIX);
+pub fn test(product: impl Product, sums: &Sums, wanted: u64, view: View<'_>) -> u64 {
     let mut pass = 0;
-    for lane in 0..GROUP {
-        pass |= (view.test(spot_of(folded[lane], mixed[lane])) as u64) << lane;
+    for stride in 0..GROUP / STRIDE {
+        if !wants(wanted, stride) {
+            continue;
+        }
+        let from = stride * STRIDE;
+        let mut folded = [0; STRIDE];
+        for lane in 0..STRIDE {
+            folded[lane] = u64::from(sums[from + lane]);
+        }
+        let mixed = product(&folded, MIX);
+        for lane in 0..STRIDE {
+            pass |= view.test(spot_of(folded[lane], mixed[lane])) << (from + lane);
+        }
     }
-    pass
+    pass & wanted
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -247,15 +277,17 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     #[inline]
     fn product(lanes: &Lanes, factor: u32) -> Lanes {
-        let mut out = [0; GROUP];
+        let mut out = [0; STRIDE];
         let factor = _mm256_set1_epi64x(i64::from(factor));
-        for (to, from) in out.chunks_exact_mut(4).zip(lanes.chunks_exact(4)) {
-            // SAFETY: both chunks are four 64-bit numbers, and the instructions need no alignment.
+        let mut at = 0;
+        while at < STRIDE {
+            // SAFETY: four 64-bit numbers follow, as their number is a multiple, and the instructions need no alignment.
             unsafe {
-                let from = _mm256_loadu_si256(from.as_ptr().cast());
+                let from = _mm256_loadu_si256(lanes.as_ptr().add(at).cast());
                 let product = _mm256_mul_epu32(from, factor);
-                _mm256_storeu_si256(to.as_mut_ptr().cast(), product);
+                _mm256_storeu_si256(out.as_mut_ptr().add(at).cast(), product);
             }
+            at += 4;
         }
         out
     }

@@ -569,6 +569,9 @@ impl List {
         let mut dissect = wanted;
         if !self.ranged && !self.plain.is_empty() {
             for from in (0..GROUP).step_by(TOGETHER) {
+                if wanted >> from & ((1 << TOGETHER) - 1) == 0 {
+                    continue;
+                }
                 let mut heads: Heads<'_> = [&plain::NONE; TOGETHER];
                 let mut plain = 0_u64;
                 for (lane, head) in (from..).zip(&mut heads) {
@@ -657,14 +660,13 @@ impl List {
                 if only.is_some() {
                     continue;
                 }
-                // Lanes without a packet hold stale values.
-                lanes::sums(product, &entry.halves, &scratch.columns, sums);
+                lanes::sums(product, &entry.halves, &scratch.columns, wanted, sums);
                 if sifted {
                     lanes::prefetch(sums, wanted, entry.under.sieve.view(guard));
                 }
             }
             let passed = masks.iter().zip(sums).map(|(entry, sums)| match sifted {
-                true => lanes::test(product, sums, entry.under.sieve.view(guard)) & wanted,
+                true => lanes::test(product, sums, wanted, entry.under.sieve.view(guard)),
                 false => wanted,
             });
             scratch.passed.extend(passed);
