@@ -27,8 +27,8 @@ const LACPDU: &str = "0180c2000002";
 const PROBE: &str = "ffffffffffff0200000000500806";
 /// The start of a solicitation of the ARP monitor.
 const SOLICITATION: &str = "3333ff00000202000000005086dd";
-/// The destination of reports of groups by MLDv2: our own host's leave after random delays.
-const MLD_REPORT: &str = "333300000016";
+/// The start of reports of groups by MLDv2 of our own host, which leave after random delays.
+const MLD_REPORT: &str = "3333000000160200000000";
 
 /// The start of reports of the group that the bridge joins, 224.0.0.106, by our own host.
 const OWN_REPORT: &str = "01005e00006a020000000099";

@@ -26,7 +26,7 @@ PROBE = "ffffffffffff0200000000500806"
 # A solicitation of it for an IPv6 target that ends with 2.
 SOLICITATION = "3333ff00000202000000005086dd"
 # Our own host's reports of IPv6 groups leave after random delays.
-MLD_REPORT = "333300000016"
+MLD_REPORT = "3333000000160200000000"
 HERE = os.path.dirname(os.path.abspath(__file__))
 PORTS = ["p1", "p2", "p3", "p4"]
 PACKET_AUXDATA, SOL_PACKET, OUTGOING = 8, 263, 4
