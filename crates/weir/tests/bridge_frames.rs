@@ -258,6 +258,11 @@ fn groups_by_hand() {
 }
 
 #[test]
+fn states_of_spanning_tree_instances() {
+    same_as_linux("mst");
+}
+
+#[test]
 fn copies_for_each_listener() {
     same_as_linux("unicast");
 }

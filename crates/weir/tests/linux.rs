@@ -213,6 +213,12 @@ fn bridge_vlan_options() {
     }
 }
 
+/// Instances of multiple spanning trees.
+#[test]
+fn bridge_mst() {
+    same_as_linux("bridge-mst");
+}
+
 #[test]
 fn tunnel_ids_of_vlans() {
     if has("stdbuf", "coreutils") {

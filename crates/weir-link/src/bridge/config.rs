@@ -81,6 +81,8 @@ pub struct Settings {
     pub counts_vlans: AtomicBool,
     /// The sources of link-local frames are not learned (`BR_BOOLOPT_NO_LL_LEARN`).
     pub no_local_learning: AtomicBool,
+    /// The states of VLANs count, and those of ports do not (`BR_BOOLOPT_MST_ENABLE`).
+    pub mst: AtomicBool,
 }
 
 impl Default for Settings {
@@ -96,6 +98,7 @@ impl Default for Settings {
             protocol: AtomicU16::new(ETH_P_8021Q),
             counts_vlans: AtomicBool::new(false),
             no_local_learning: AtomicBool::new(false),
+            mst: AtomicBool::new(false),
         }
     }
 }
@@ -184,11 +187,6 @@ fn boolean(octets: &[u8], bit: u32) -> Option<bool> {
     word(4)?.then(|| word(0)).flatten()
 }
 
-/// Returns whether `struct br_boolopt_multi` turns a bit on.
-fn has(octets: &[u8], bit: u32) -> bool {
-    boolean(octets, bit) == Some(true)
-}
-
 /// A validated `IFLA_INFO_DATA`.
 #[derive(Default)]
 pub struct Request<'a> {
@@ -233,9 +231,6 @@ impl<'a> Request<'a> {
                     if table.u8(ty)? != Some(0) =>
                 {
                     return Err(refuse("Weir has no hooks of netfilter in bridges"));
-                }
-                br::MULTI_BOOLOPT if table.get(ty).is_some_and(|bits| has(bits.payload, MST)) => {
-                    return Err(refuse("Multiple spanning trees are not served"));
                 }
                 br::MULTI_BOOLOPT => {}
                 br::FORWARD_DELAY | br::HELLO_TIME | br::MAX_AGE | br::GROUP_FWD_MASK => {}
@@ -327,6 +322,9 @@ impl Bridge {
             if let Some(on) = boolean(bits.payload, MCAST_VLAN_SNOOPING) {
                 self.turn_vlan_snooping(stack, guard, on)?;
             }
+            if let Some(on) = boolean(bits.payload, MST) {
+                self.turn_mst(guard, on)?;
+            }
         }
         if table.has(br::FDB_FLUSH) {
             self.flush(stack, guard, None);
@@ -372,7 +370,8 @@ impl Bridge {
         let group = [0x01, 0x80, 0xc2, 0, 0, self.settings.group_octet()];
         out.put(br::GROUP_ADDR, &group);
         let bits = u32::from(self.settings.no_local_learning.load(Relaxed)) << NO_LL_LEARN
-            | u32::from(self.snooping.by_vlan.load(Relaxed)) << MCAST_VLAN_SNOOPING;
+            | u32::from(self.snooping.by_vlan.load(Relaxed)) << MCAST_VLAN_SNOOPING
+            | u32::from(self.settings.mst.load(Relaxed)) << MST;
         let all: u32 = 1 << NO_LL_LEARN | 1 << MCAST_VLAN_SNOOPING | 1 << MST;
         let mut octets = [0; 8];
         octets[..4].copy_from_slice(&bits.to_ne_bytes());

@@ -155,6 +155,18 @@ fn payload_len(packet: &Packet) -> usize {
 type Known<'g> = Option<&'g Arc<super::fdb::Entry>>;
 
 impl Entrance {
+    /// Returns whether the state of the port lets frames in. With multiple spanning trees, only those of VLANs count.
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.port.listens() || self.bridge.settings.mst.load(Relaxed)
+    }
+
+    /// Returns whether the state of the port lets frames pass.
+    #[inline]
+    fn forwards(&self) -> bool {
+        self.port.forwards() || self.bridge.settings.mst.load(Relaxed)
+    }
+
     /// Decides about the groups of IEEE 802.1D, 01:80:c2:00:00:00 to 0f.
     #[inline]
     fn fate(&self, dst: Mac) -> Fate {
@@ -195,11 +207,11 @@ impl Entrance {
             };
         }
         // What is dropped for another reason is not counted.
-        if fate == Fate::Drop || src[0] & 1 != 0 || src == [0; 6] || !self.port.listens() {
+        if fate == Fate::Drop || src[0] & 1 != 0 || src == [0; 6] || !self.is_open() {
             return Lane::Any;
         }
         self.bridge
-            .admit(group, (protocol, self.port.forwards()), packet)
+            .admit(group, (protocol, self.forwards()), packet)
     }
 
     /// Takes one frame (`br_handle_frame`, `br_handle_frame_finish`).
@@ -224,7 +236,7 @@ impl Entrance {
             return refuse(cx, DropReason::MAC_INVALID_SOURCE, packet);
         }
         let now = cx.now;
-        let learns = port.has(brport::LEARNING) && port.listens() && lane != Lane::Refused;
+        let learns = port.has(brport::LEARNING) && lane != Lane::Refused;
         let learn = |cx: &Cx<'_>| {
             if learns {
                 // An earlier frame of the batch may have made the entry, which a second look-up finds.
@@ -235,7 +247,7 @@ impl Entrance {
             Fate::Forward => {}
             Fate::Drop => return refuse(cx, DropReason::MAC_IEEE_MAC_CONTROL, packet),
             Fate::Local => {
-                if !bridge.settings.no_local_learning.load(Relaxed) {
+                if port.listens() && !bridge.settings.no_local_learning.load(Relaxed) {
                     learn(cx);
                 }
                 let group = [1, 0x80, 0xc2, 0, 0, bridge.settings.group_octet()];
@@ -250,7 +262,7 @@ impl Entrance {
                 return refuse(cx, DropReason::UNHANDLED_PROTO, packet);
             }
         }
-        if !port.listens() {
+        if !self.is_open() {
             return refuse(cx, DropReason::BRIDGE_INGRESS_STP_STATE, packet);
         }
         if lane == Lane::Refused {
@@ -272,7 +284,7 @@ impl Entrance {
                 None => return refuse(cx, DropReason::NOT_SPECIFIED, packet),
             }
         }
-        if !port.forwards() || matches!(lane, Lane::Learning(_)) {
+        if !self.forwards() || matches!(lane, Lane::Learning(_)) {
             return refuse(cx, DropReason::BRIDGE_INGRESS_STP_STATE, packet);
         }
         let proxied = bridge.proxy(cx, own, (Some(port), lane.vid()), &packet);
@@ -305,7 +317,8 @@ impl Entrance {
             }
             entry.touch(cx.time_of_use());
             let target = bridge.ports.load(cx.guard).numbered(entry.port());
-            let target = target.filter(|target| should_deliver(cx.guard, target, Some(port), lane));
+            let target =
+                target.filter(|target| bridge.may_leave(cx.guard, target, Some(port), lane));
             let copy = local.then(|| packet.copy()).flatten();
             match target {
                 Some(target) => bridge.send(cx, target, lane, packet, out),
@@ -325,17 +338,6 @@ impl Entrance {
     }
 }
 
-/// Returns whether a frame from a port, or from the bridge itself, may leave by `to` (`should_deliver`).
-#[inline]
-fn should_deliver(guard: &Guard, to: &Port, from: Option<&Port>, lane: Lane) -> bool {
-    let back = from.is_some_and(|from| from.number == to.number) && !to.has(brport::MODE);
-    let isolated = to.has(brport::ISOLATED) && from.is_some_and(|from| from.has(brport::ISOLATED));
-    !back
-        && to.forwards()
-        && (lane == Lane::Any || lane.may_leave(to.vlans.load(guard)))
-        && !isolated
-}
-
 /// Sends a frame by a port, if it is not too long (`br_dev_queue_push_xmit`).
 fn send(cx: &mut Cx<'_>, to: &Arc<Port>, packet: Packet, out: &mut Out) {
     let device = &to.device;
@@ -351,6 +353,18 @@ fn send(cx: &mut Cx<'_>, to: &Arc<Port>, packet: Packet, out: &mut Out) {
 }
 
 impl Bridge {
+    /// Returns whether a frame from a port, or from the bridge itself, may leave by `to` (`should_deliver`).
+    #[inline]
+    fn may_leave(&self, guard: &Guard, to: &Port, from: Option<&Port>, lane: Lane) -> bool {
+        let back = from.is_some_and(|from| from.number == to.number) && !to.has(brport::MODE);
+        let isolated =
+            to.has(brport::ISOLATED) && from.is_some_and(|from| from.has(brport::ISOLATED));
+        !back
+            && (to.forwards() || self.settings.mst.load(Relaxed))
+            && (lane == Lane::Any || lane.may_leave(to.vlans.load(guard)))
+            && !isolated
+    }
+
     /// Finds the VLAN of a frame, and tags the frame with it (`__allowed_ingress`). The state of the VLAN counts only
     /// if that of the port is forwarding.
     fn admit(&self, group: &Group, (protocol, forwards): (u16, bool), packet: &mut Packet) -> Lane {
@@ -526,7 +540,7 @@ impl Bridge {
             let Some(host) = host else { continue };
             // A host does not hear itself, even by a hairpin port.
             let own = from.is_some_and(|from| from.number == port.number) && host == src;
-            if own || !should_deliver(cx.guard, port, from, what.0) {
+            if own || !self.may_leave(cx.guard, port, from, what.0) {
                 continue;
             }
             match packet.copy() {
@@ -556,7 +570,7 @@ impl Bridge {
     ) {
         let mut last: Option<&Arc<Port>> = None;
         for port in targets {
-            if !should_deliver(cx.guard, port, from, lane) {
+            if !self.may_leave(cx.guard, port, from, lane) {
                 continue;
             }
             self.snooping.count(&port.groups, heard, 1);
@@ -628,7 +642,7 @@ impl Bridge {
                 Some(entry) => {
                     entry.touch(cx.time_of_use());
                     let port = self.ports.load(cx.guard).numbered(entry.port());
-                    match port.filter(|port| should_deliver(cx.guard, port, None, lane)) {
+                    match port.filter(|port| self.may_leave(cx.guard, port, None, lane)) {
                         Some(port) => self.send(cx, port, lane, packet, &mut out),
                         None => cx.consume(packet),
                     }

@@ -308,7 +308,9 @@ impl Bridge {
             None => self.own_vlans.load(guard),
         };
         let tunnels = port.is_some_and(|(port, _)| port.has(brport::VLAN_TUNNEL));
-        super::vlan::fill_spec(group, tunnels, mask, out);
+        let own = port.filter(|_| self.settings.mst.load(Relaxed));
+        let own = own.map(|_| self.own_vlans.load(guard));
+        super::vlan::fill_spec(group, (own, tunnels), mask, out);
     }
 
     /// Removes a port (`br_del_if`).

@@ -254,6 +254,8 @@ pub enum Effect {
     Flush(u16),
     /// The groups behind a port are snooped, or forgotten.
     Snoop(u16, bool),
+    /// The state of a port was set.
+    Follow(Arc<Port>),
     /// Some port forwards, or none.
     Carrier(bool),
     /// Addresses age after another time: whether the topology changes, and the forward delay in ns.
@@ -282,6 +284,7 @@ impl Step<'_> {
         let counts = self.stp.enabled;
         if let Some(member) = self.stp.members.get_mut(at) {
             member.port.state.store(to, Relaxed);
+            self.out.push(Effect::Follow(member.port.clone()));
             if counts && to == state::BLOCKING {
                 member.counts[0] += 1;
             } else if counts && to == state::FORWARDING {

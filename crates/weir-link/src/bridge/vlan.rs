@@ -9,11 +9,11 @@
 //! |---|---|
 //! | `vlan/request` | `IFLA_BRIDGE_VLAN_INFO`: single VLANs and ranges |
 //! | `vlan/options` | `RTM_NEWVLAN`: the state and router of a VLAN, and the options of its groups |
+//! | `vlan/mst` | instances of multiple spanning trees |
 //! | `vlan/tunnel` | tunnel ids |
 //! | `vlan/wire` | replies and notifications |
-//!
-//! Not implemented: `mst_enable`.
 
+mod mst;
 mod options;
 mod request;
 mod tunnel;
@@ -90,6 +90,8 @@ pub struct Vlan {
     usable: bool,
     /// In the group of the bridge, the number of ports that have it, and one for the bridge itself.
     users: u32,
+    /// In the group of the bridge, the spanning tree instance to which it belongs.
+    msti: u16,
 }
 
 impl Vlan {
@@ -167,6 +169,7 @@ impl Group {
                     counters: Arc::default(),
                     usable,
                     users: u32::from(usable),
+                    msti: 0,
                 };
                 self.list.insert(at, vlan);
                 at
@@ -326,6 +329,9 @@ impl Change<'_> {
         let vlan = group.find_or_make(vid, true);
         if !self.per_port {
             vlan.counters = shared;
+        }
+        if self.bridge.settings.mst.load(Relaxed) {
+            vlan.state = port.state.load(Relaxed);
         }
         let key = (port.device.address(), vid);
         self.bridge.add_local(stack, guard, port.number, key);

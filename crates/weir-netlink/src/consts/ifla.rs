@@ -817,6 +817,10 @@ pub mod bridge {
     pub const MRP: u16 = 4;
     pub const CFM: u16 = 5;
     pub const MST: u16 = 6;
+    // Nested in `MST` (`IFLA_BRIDGE_MST_ENTRY`), and in that.
+    pub const MST_ENTRY: u16 = 1;
+    pub const MST_ENTRY_MSTI: u16 = 1;
+    pub const MST_ENTRY_STATE: u16 = 2;
     pub const MAX: u16 = 6;
 
     // Flags of `bridge_vlan_info`.

@@ -81,7 +81,7 @@ impl Context {
     /// Writes `BRIDGE_VLANDB_GLOBAL_OPTIONS` (`br_vlan_global_opts_fill`).
     fn fill(
         &self,
-        (first, last): (u16, u16),
+        ((first, last), msti): ((u16, u16), u16),
         querier_state: impl FnOnce(&mut Writer),
         (snoop, now): (&Snoop, u64),
         out: &mut Writer,
@@ -109,7 +109,7 @@ impl Context {
             out.end(nest);
         }
         out.put_u8(gopts::MCAST_MLD_VERSION, options.mld_version);
-        out.put_u16(gopts::MSTI, 0);
+        out.put_u16(gopts::MSTI, msti);
         out.end(nest);
     }
 }
@@ -154,6 +154,7 @@ impl Bridge {
         // Where the addresses come from takes the lock as well.
         let own = FAMILIES.map(|family| self.query_source(guard, family));
         let mut out = Writer::new();
+        let what = (vids, self.own_vlans.load(guard).msti(vids.0));
         let snoop = self.snoop.lock();
         match snoop.of(vids.0) {
             Some(context) => {
@@ -170,11 +171,11 @@ impl Bridge {
                         );
                     }
                 };
-                context.fill(vids, state, (&snoop, now), &mut out);
+                context.fill(what, state, (&snoop, now), &mut out);
             }
             None => {
                 let reach = Arc::new(Reach::new(&stack.domain));
-                Context::new(vids.0, reach).fill(vids, |_| {}, (&snoop, now), &mut out);
+                Context::new(vids.0, reach).fill(what, |_| {}, (&snoop, now), &mut out);
             }
         }
         out.into_vec()

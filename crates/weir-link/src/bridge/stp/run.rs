@@ -72,6 +72,7 @@ impl Bridge {
             Effect::Snoop(number, on) => {
                 self.snoop_step(stack, guard, |step| step.toggle_port(number, on));
             }
+            Effect::Follow(port) => self.follow_state(guard, &port),
             Effect::Carrier(live) => self.set_carrier(stack, guard, live),
             Effect::Ageing(change, delay) => {
                 self.settings.set_change(change.then_some(delay));

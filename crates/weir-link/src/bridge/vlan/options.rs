@@ -8,7 +8,7 @@
 //! while it runs.
 //!
 //! Global options are those of the groups of a VLAN, as is `mcast_router`. They are kept and shown, and take effect
-//! with `mcast_vlan_snooping`. Not implemented: instances of multiple spanning trees.
+//! with `mcast_vlan_snooping`. `msti` is in `mst.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,8 +22,8 @@ use weir_netlink::{
 };
 
 use super::{Change, Group, Vlan};
+use crate::bridge::Bridge;
 use crate::bridge::port::{Port, state};
-use crate::bridge::{Bridge, refuse};
 use crate::device::Device;
 use crate::request::Ctl;
 
@@ -211,6 +211,12 @@ impl Bridge {
                 "bridge: Can't modify vlan state when using kernel STP",
             ));
         }
+        if self.settings.mst.load(Relaxed) {
+            return Err(Error::msg(
+                errno::EBUSY,
+                "bridge: Can't modify vlan state directly when MST is enabled",
+            ));
+        }
         Ok(())
     }
 
@@ -336,29 +342,38 @@ impl Bridge {
                 last
             }
         };
-        if table.has(gopts::MSTI) {
-            return Err(refuse("Multiple spanning trees are not served"));
-        }
-        let _vlans = self.vlans.lock();
-        let own = self.own_vlans.load(ctl.guard);
+        let msti = table.u16(gopts::MSTI)?;
+        let mut types = table.types();
+        let for_groups = types.any(|ty| !matches!(ty, gopts::ID | gopts::RANGE | gopts::MSTI));
+        let vlans = self.vlans.lock();
+        let mut change = self.change_vlans(at, &vlans);
         let mut changed = Vec::new();
         let mut done = Ok(());
         for vid in first..=last {
-            if own.any(vid).is_none() {
+            if change.own.any(vid).is_none() {
                 done = Err(absent(
                     "bridge: Vlan in range doesn't exist, can't process global options",
                 ));
                 break;
             }
-            match self.set_vlan_groups(at.0, at.1, vid, &table) {
-                Ok(true) => changed.push(vid),
-                Ok(false) => {}
+            let done_here = match for_groups {
+                true => self.set_vlan_groups(at.0, at.1, vid, &table),
+                false => Ok(false),
+            };
+            match done_here {
+                Ok(is_new) if is_new || msti.is_some() => changed.push(vid),
+                Ok(_) => {}
                 Err(error) => {
                     done = Err(error);
                     break;
                 }
             }
         }
+        if let Some(msti) = msti {
+            change.set_msti(&changed, msti);
+            change.finish(None);
+        }
+        let own = self.own_vlans.load(ctl.guard);
         let mut runs = Runs {
             run: None,
             tell: |first, last| {
@@ -372,8 +387,11 @@ impl Bridge {
         };
         let mut before: Option<u16> = None;
         for vid in changed {
-            let joins = before
-                .is_some_and(|before| before + 1 == vid && self.have_same_groups(before, vid));
+            let joins = before.is_some_and(|before| {
+                before + 1 == vid
+                    && own.msti(before) == own.msti(vid)
+                    && self.have_same_groups(before, vid)
+            });
             runs.add(vid, joins);
             before = Some(vid);
         }

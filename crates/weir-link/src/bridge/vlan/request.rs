@@ -9,8 +9,8 @@ use weir_netlink::{Attr, BridgeVlanInfo, Error, Fixed, errno, rtm};
 use weir_sync::rcu::Guard;
 
 use super::{Change, Group};
+use crate::bridge::Bridge;
 use crate::bridge::port::Port;
-use crate::bridge::{Bridge, refuse};
 use crate::stack::Stack;
 
 fn text(message: &'static str) -> Error {
@@ -98,7 +98,7 @@ impl Bridge {
                 Ok(())
             }
             bridge::MRP | bridge::CFM => Err(Error::new(errno::EOPNOTSUPP)),
-            bridge::MST => Err(refuse("Multiple spanning trees are not served")),
+            bridge::MST => change.process_instances(group.as_mut(), &attr, delete),
             _ => Ok(()),
         });
         change.finish(port.zip(group));

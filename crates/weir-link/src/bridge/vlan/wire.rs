@@ -41,10 +41,18 @@ fn runs(group: &Group, joins: impl Fn(&Vlan, &Vlan) -> bool) -> Vec<(&Vlan, &Vla
     runs
 }
 
-/// Writes `IFLA_AF_SPEC` as `mask` (`RTEXT_FILTER_*`) asks for it, with tunnel ids if `tunnels`.
-pub fn fill_spec(group: &Group, tunnels: bool, mask: u32, out: &mut Writer) {
-    use rtm::ext_filter::{BRVLAN, BRVLAN_COMPRESSED};
-    if mask & (BRVLAN | BRVLAN_COMPRESSED) == 0 {
+/// Writes `IFLA_AF_SPEC` as `mask` (`RTEXT_FILTER_*`) asks for it, with tunnel ids if `tunnels`. `own` is the
+/// group of the bridge, if instances of a port may be asked for.
+pub fn fill_spec(
+    group: &Group,
+    (own, tunnels): (Option<&Group>, bool),
+    mask: u32,
+    out: &mut Writer,
+) {
+    use rtm::ext_filter::{BRVLAN, BRVLAN_COMPRESSED, MST};
+    let vlans = mask & (BRVLAN | BRVLAN_COMPRESSED) != 0;
+    let own = own.filter(|_| mask & MST != 0 && !group.is_empty());
+    if !vlans && own.is_none() {
         return;
     }
     let nest = out.nest_noflag(ifla::AF_SPEC);
@@ -63,13 +71,16 @@ pub fn fill_spec(group: &Group, tunnels: bool, mask: u32, out: &mut Writer) {
                 put(last.vid, flags | VLAN_INFO_RANGE_END);
             }
         }
-    } else {
+    } else if vlans {
         for vlan in group.all_usable() {
             put(vlan.vid, flags_of(group, vlan));
         }
     }
-    if tunnels {
+    if tunnels && vlans {
         super::tunnel::fill(group, out);
+    }
+    if let Some(own) = own {
+        super::mst::fill(group, own, out);
     }
     out.end_or_cancel(nest);
 }
@@ -192,7 +203,9 @@ impl Bridge {
         }
         let group = self.own_vlans.load(guard);
         let joins = |one: &Vlan, next: &Vlan| {
-            one.vid + 1 == next.vid && self.have_same_groups(one.vid, next.vid)
+            one.vid + 1 == next.vid
+                && one.msti == next.msti
+                && self.have_same_groups(one.vid, next.vid)
         };
         let runs: Vec<&[Vlan]> = group.list.chunk_by(joins).collect();
         let body = |part: &[&[Vlan]]| {
