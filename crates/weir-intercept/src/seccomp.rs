@@ -2,7 +2,7 @@
 //! Safe wrappers of the seccomp user-notification listener.
 #![allow(unsafe_code)] // ioctls on the listener with fixed kernel structures.
 use crate::backend::Errno;
-use crate::sys;
+use crate::sys::{self, CpuSet};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::LazyLock;
@@ -150,7 +150,7 @@ impl Listener {
         at: u32,
     ) -> Result<(), Errno> {
         let flags = libc::SECCOMP_ADDFD_FLAG_SETFD as u32;
-        self.add(call, fd, close_on_exec, flags, at)
+        self.add(call, fd, close_on_exec, flags, at).map(drop)
     }
 
     fn add(
@@ -160,7 +160,7 @@ impl Listener {
         close_on_exec: bool,
         flags: u32,
         at: u32,
-    ) -> Result<(), Errno> {
+    ) -> Result<i64, Errno> {
         let request = libc::seccomp_notif_addfd {
             id: call.id,
             flags,
@@ -179,8 +179,36 @@ impl Listener {
                 libc::SECCOMP_IOCTL_NOTIF_ADDFD,
                 &request,
             )
-        })?;
-        Ok(())
+        })
+    }
+
+    /// As [`answer_with`](Self::answer_with) at the lowest free number. The caller continues on the CPU of this thread.
+    ///
+    /// The caller itself installs the descriptor, while this thread waits. On one CPU that is two switches. On two, which
+    /// the kernel leaves as they are while the caller's CPU is idle, it is two interrupts of CPUs that sleep, and takes ten
+    /// times as long. For the installation the caller may therefore run on this CPU only; the answer wakes it there, too
+    /// (`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`). It may run where it could before when it continues.
+    pub(crate) fn answer_here(
+        &self,
+        call: &Call,
+        fd: BorrowedFd<'_>,
+        close_on_exec: bool,
+    ) -> Result<Answer, Errno> {
+        let here = sys::current_cpu();
+        // A call that a signal restarts would leave the descriptor behind.
+        let all = CpuSet::of(call.tid).ok().filter(|all| {
+            waits_through_signals()
+                && all.has_more_than(here)
+                && CpuSet::one(here).apply(call.tid).is_ok()
+        });
+        let Some(all) = all else {
+            return self.answer_with(call, fd, close_on_exec, None);
+        };
+        let number = self.add(call, fd, close_on_exec, 0, 0);
+        // The caller may be gone.
+        let _ = all.apply(call.tid);
+        self.answer(call, Ok(Answer::Value(number?)));
+        Ok(Answer::Sent)
     }
 
     /// Answers a call with a new descriptor in the caller: the lowest free number, or `at`.

@@ -927,6 +927,13 @@ impl CpuSet {
         CpuSet(set)
     }
 
+    /// Returns whether the set has this CPU and another one.
+    pub(crate) fn has_more_than(&self, cpu: usize) -> bool {
+        let possible = cpu < libc::CPU_SETSIZE as usize;
+        // SAFETY: the number is below CPU_SETSIZE.
+        possible && unsafe { libc::CPU_ISSET(cpu, &self.0) && libc::CPU_COUNT(&self.0) > 1 }
+    }
+
     /// Returns the CPUs of the set, ascending.
     pub(crate) fn cpus(&self) -> Vec<usize> {
         (0..libc::CPU_SETSIZE as usize)
@@ -943,6 +950,12 @@ impl CpuSet {
         })?;
         Ok(())
     }
+}
+
+/// Returns the CPU that the caller runs on.
+pub(crate) fn current_cpu() -> usize {
+    // SAFETY: no pointers.
+    usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
 }
 
 /// Returns the thread id of the caller.

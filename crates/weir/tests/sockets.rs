@@ -276,6 +276,32 @@ for order in short, [65535] + short + [65535, 65536] + short:
     prints(script, &expected);
 }
 
+/// Threads that accept from one listener get a connection each, and making sockets leaves the CPUs on which a program may run.
+#[test]
+fn threads_share_a_listener_and_keep_their_cpus() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"ip link set lo up
+python3 -c '
+import os, socket, threading
+cpus = os.sched_getaffinity(0)
+l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen(64)
+got, kept = [], []
+def serve():
+    for turn in range(25):
+        s = l.accept()[0]; got.append(s.recv(4)); s.close()
+    kept.append(os.sched_getaffinity(0) == cpus)
+threads = [threading.Thread(target=serve) for number in range(4)]
+for thread in threads: thread.start()
+for number in range(100):
+    c = socket.create_connection(l.getsockname()); c.send(b"%03d" % number); c.close()
+for thread in threads: thread.join()
+print(sorted(got) == [b"%03d" % number for number in range(100)], kept, os.sched_getaffinity(0) == cpus)
+'"#;
+    prints(script, "True [True, True, True, True] True\n");
+}
+
 /// Fast Open: the second connection of a program sends its data in the SYN, by `MSG_FASTOPEN` and by
 /// `TCP_FASTOPEN_CONNECT`, and metrics are left for `ip tcp_metrics`.
 #[test]
