@@ -60,6 +60,8 @@ struct Parked {
     file: OwnedFd,
     waiting: Waiting,
     deadline: Option<Instant>,
+    /// When the call began to wait.
+    since: Instant,
 }
 
 impl Parked {
@@ -70,9 +72,16 @@ impl Parked {
     }
 }
 
+/// Returns whether a call waits for its turn at the listener of the call before it. A connection is for one; the others look
+/// for the next one after that.
+fn follows(parked: &Parked, before: Option<&Parked>) -> bool {
+    before.is_some_and(|before| before.accepts_with(parked))
+}
+
 /// The calls that wait.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
+    /// Those that wait for connections of one listener follow each other, in the order of their coming.
     parked: Vec<Parked>,
     /// The handshakes of calls that wait by the stack's clock, by thread, with the id of the call.
     connecting: BTreeMap<u32, (u64, Connecting)>,
@@ -80,10 +89,25 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// The descriptors to poll, with their events.
+    /// The descriptors to poll, with their events: those of all calls but those that [follow](follows) another.
     pub(super) fn fds(&self) -> impl Iterator<Item = (BorrowedFd<'_>, i16)> {
-        let fd = |parked: &Parked| parked.waiting.events();
-        self.parked.iter().map(move |p| (p.file.as_fd(), fd(p)))
+        let mut before = None;
+        let polled = self.parked.iter().filter(move |parked| {
+            let first = !follows(parked, before);
+            before = Some(*parked);
+            first
+        });
+        polled.map(|parked| (parked.file.as_fd(), parked.waiting.events()))
+    }
+
+    /// Adds a call.
+    fn add(&mut self, parked: Parked) {
+        let place = self
+            .parked
+            .iter()
+            .rposition(|other| other.accepts_with(&parked));
+        let place = place.map_or(self.parked.len(), |place| place + 1);
+        self.parked.insert(place, parked);
     }
 
     /// The longest time to poll.
@@ -135,11 +159,13 @@ impl Supervisor {
         }
         // A thread has one call at a time: an earlier one was interrupted.
         self.calls.parked.retain(|other| other.call.tid != call.tid);
-        self.calls.parked.push(Parked {
+        let since = Instant::now();
+        self.calls.add(Parked {
             call: *call,
             file,
             waiting,
-            deadline: limit.map(|limit| Instant::now() + limit),
+            deadline: limit.map(|limit| since + limit),
+            since,
         });
         Ok(Answer::Later)
     }
@@ -148,13 +174,18 @@ impl Supervisor {
     pub(super) fn resume(&mut self, events: &[i16]) {
         let mut ready: Vec<Parked> = Vec::new();
         let mut events = events.iter();
-        for parked in std::mem::take(&mut self.calls.parked) {
-            match events.next() {
+        // The next call of a listener is polled after the first has been served.
+        let mut follower = false;
+        let mut waiting = std::mem::take(&mut self.calls.parked)
+            .into_iter()
+            .peekable();
+        while let Some(parked) = waiting.next() {
+            let event = if follower { None } else { events.next() };
+            follower = waiting
+                .peek()
+                .is_some_and(|next| follows(next, Some(&parked)));
+            match event {
                 Some(0) | None => self.calls.parked.push(parked),
-                // A connection is for one: the others are looked at again after it.
-                Some(_) if ready.iter().any(|first| first.accepts_with(&parked)) => {
-                    self.calls.parked.push(parked);
-                }
                 Some(_) => ready.push(parked),
             }
         }
@@ -178,7 +209,7 @@ impl Supervisor {
                     }
                 };
                 self.files.done();
-                self.keep_deadline(&call, parked.deadline);
+                self.keep_times(&call, parked.deadline, parked.since);
                 self.listener.answer(&call, answer);
             }
         }
@@ -216,11 +247,11 @@ impl Supervisor {
         ended || self.calls.parked.len() < parked
     }
 
-    /// A call that waits again has the deadline that it had.
-    fn keep_deadline(&mut self, call: &Call, deadline: Option<Instant>) {
+    /// A call that waits again has the times that it had.
+    fn keep_times(&mut self, call: &Call, deadline: Option<Instant>, since: Instant) {
         let again = self.calls.parked.iter_mut();
         if let Some(again) = again.into_iter().find(|other| other.call.id == call.id) {
-            again.deadline = deadline;
+            (again.deadline, again.since) = (deadline, since);
         }
     }
 
@@ -234,7 +265,12 @@ impl Supervisor {
         self.calls.looked = Some(now);
         for parked in std::mem::take(&mut self.calls.parked) {
             let call = parked.call;
-            let error = if !self.listener.is_waiting(&call) {
+            // One that has just begun to wait is left for the next time.
+            let recent = now - parked.since < INTERVAL;
+            let error = if recent && parked.deadline.is_none_or(|deadline| now < deadline) {
+                self.calls.parked.push(parked);
+                continue;
+            } else if !self.listener.is_waiting(&call) {
                 continue;
             } else if parked.deadline.is_some_and(|deadline| now >= deadline) {
                 parked.waiting.limit().1

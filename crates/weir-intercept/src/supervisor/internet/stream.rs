@@ -274,6 +274,13 @@ impl Supervisor {
             return Err(Errno(libc::EOPNOTSUPP));
         }
         let file = self.duplicate(call)?;
+        // No connection waits. A byte of one that has gone is taken when the call is served again.
+        if self.sockets.idle.get(&listener.id) == Some(&Idle::Listening)
+            && matches!(self.inet(InetCall::Ready(listener.id), &[]), Ok(reply) if reply.value == 0)
+            && !sys::is_nonblocking(file.as_fd())
+        {
+            return self.park(call, file, Waiting::Accept(listener));
+        }
         self.still_waiting(call)?;
         self.accept_from(call, listener, file)
     }
