@@ -276,6 +276,31 @@ for order in short, [65535] + short + [65535, 65536] + short:
     prints(script, &expected);
 }
 
+/// All that was written before a close arrives, however much of it has left the pair by then.
+#[test]
+fn data_written_before_a_close_arrive() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"ip link set lo up
+python3 -c '
+import os, socket
+l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen()
+for rounds in range(3):
+    for lengths in [5], [5, 5], [5, 1024], [5, 1025], [90, 5, 1], [200, 5], [5, 70000], [5, 900, 900, 900], [70000, 1]:
+        c = socket.create_connection(l.getsockname()); s = l.accept()[0]
+        sent = [os.urandom(length) for length in lengths]
+        for part in sent: c.send(part)
+        c.close()
+        got = b""
+        while part := s.recv(1 << 20): got += part
+        if got != b"".join(sent): print("differs", lengths, len(got))
+        s.close()
+print("done")
+'"#;
+    prints(script, "done\n");
+}
+
 /// Threads that accept from one listener get a connection each, and making sockets leaves the CPUs on which a program may run.
 #[test]
 fn threads_share_a_listener_and_keep_their_cpus() {

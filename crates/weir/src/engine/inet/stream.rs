@@ -641,6 +641,10 @@ impl Endpoint {
             // there is room.
             let few = match by_rounds || state.bulk {
                 true => Few::NotAll,
+                // A connection that waits for its first data begins by a write.
+                false if state.known & CLOSED != 0 && (state.held > 1 || !state.fresh) => {
+                    take_last(cx, wire, state, socket)
+                }
                 false => self.take_few(cx, wire, state, socket),
             };
             let new = match (few, bound) {
@@ -727,6 +731,31 @@ enum Few {
     NoRoom,
     /// The socket takes no more.
     Refused,
+}
+
+/// Passes the last that a program has written to the stack, as far as that is little, together with taking out the bytes that
+/// were held: the program has closed its end, and nobody will read what the held byte is for. There may be more.
+fn take_last(cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket) -> Few {
+    let held = state.held;
+    let mut few = Few::NoRoom;
+    let taken = socket.write_with(cx, FEW, &mut |[first, second]| {
+        let mut old = [0; KEPT];
+        let mut parts = [
+            IoSliceMut::new(&mut old[..held]),
+            IoSliceMut::new(first),
+            IoSliceMut::new(second),
+        ];
+        let got = receive(wire, &mut parts, RecvFlags::DONTWAIT);
+        state.held = held.saturating_sub(got);
+        state.fresh = false;
+        few = Few::NotAll;
+        got.saturating_sub(held)
+    });
+    match taken {
+        // EAGAIN also says that there were none.
+        Ok(_) | Err(libc::EAGAIN) => few,
+        Err(_) => Few::Refused,
+    }
 }
 
 /// Takes bytes that the program has written, of which there are `new`, out of the pair and into the room of the socket. The
