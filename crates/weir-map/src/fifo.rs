@@ -11,10 +11,13 @@
 use crate::Error;
 use crate::memory::Words;
 use weir_sync::primitive::atomic::{AtomicU32, Ordering};
+use weir_sync::primitive::prefetch_to_write;
 use weir_sync::spin::SpinLock;
 
 /// No chunk, and no entry.
 pub(crate) const NONE: u32 = u32::MAX;
+/// Entries in a cache line.
+const LINE: usize = 16;
 /// Holes are at most this part of the slots.
 const HOLES: u32 = 16;
 
@@ -83,6 +86,14 @@ impl Pool {
 
     fn holes(&self, chunk: u32) -> &AtomicU32 {
         self.links.at(2 * chunk as usize + 1)
+    }
+
+    /// Prefetches a chunk's link and number of holes.
+    #[inline(always)]
+    fn prefetch_link(&self, chunk: u32) {
+        if chunk != NONE {
+            prefetch_to_write(self.link(chunk));
+        }
     }
 
     #[cold]
@@ -174,6 +185,14 @@ impl Bag {
         &pool.chunk(self.chunk, self.end)[self.first as usize..]
     }
 
+    /// Prefetches the entries for writing: another thread may have put them in, and the chunk is filled anew later.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, pool: &Pool) {
+        for line in self.entries(pool).chunks(LINE) {
+            prefetch_to_write(line.as_ptr());
+        }
+    }
+
     /// Takes out the `count` oldest entries and holes.
     #[inline(always)]
     pub(crate) fn advance(&mut self, count: u32) {
@@ -251,6 +270,14 @@ impl Fifo {
     #[inline(always)]
     pub(crate) fn len(&self) -> u32 {
         self.len - self.holes
+    }
+
+    /// Prefetches the links that [`Fifo::push_bag`] and [`Fifo::draw_bag`] use.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, pool: &Pool, bag: &Bag) {
+        for chunk in [self.head, self.tail, bag.chunk] {
+            pool.prefetch_link(chunk);
+        }
     }
 
     /// Appends an entry.
@@ -380,7 +407,10 @@ impl Fifo {
                     return;
                 }
                 self.scan.1 += 1;
-                if let Some(next) = entries.get(at + AHEAD) {
+                // The next scan may be another CPU's, so entries beyond this one are not prefetched.
+                if left > AHEAD as u32
+                    && let Some(next) = entries.get(at + AHEAD)
+                {
                     let next = next.load(Ordering::Relaxed);
                     if next != NONE {
                         ahead(next);

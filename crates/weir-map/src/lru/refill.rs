@@ -13,6 +13,8 @@ use crate::policy::{Reason, Work};
 use crate::shape::Shape;
 use crate::table::{Astray, Taken};
 use weir_sync::primitive::atomic::Ordering;
+use weir_sync::primitive::{CachePadded, prefetch_to_write};
+use weir_sync::spin::SpinLock;
 
 /// A CPU's free nodes, new entries and victims.
 #[derive(Debug, Default)]
@@ -41,8 +43,9 @@ pub(super) struct Lane {
 /// The bags of a lane.
 pub(super) const BAGS: usize = 3;
 
-/// The number of victims whose buckets are prefetched.
-const AHEAD: usize = 12;
+/// The number of victims whose buckets are prefetched. With two CPUs half of the buckets come from the other's cache, for
+/// which 12 are too few; beyond 32, buckets that come from memory take longer.
+const AHEAD: usize = 32;
 
 impl<S: Shape> Lru<S> {
     /// Gets free nodes for a lane, `left` of which will be used soon. Returns whether it has any now.
@@ -172,6 +175,9 @@ impl<S: Shape> Lru<S> {
     /// oldest entry goes by force.
     fn judge_enough(&self, own: usize, lane: &mut Lane, target: u32) {
         let mut scans = self.scans_for(target);
+        if lane.drawn.entries(&self.pool).len() <= (target - lane.free) as usize {
+            self.prefetch_shard(own);
+        }
         loop {
             self.judge(own, lane, target, &mut scans);
             if lane.free >= target || scans == 0 {
@@ -180,6 +186,10 @@ impl<S: Shape> Lru<S> {
             if lane.drawn.is_empty() && !self.draw(own, lane) {
                 break;
             }
+        }
+        if lane.drawn.is_empty() && lane.free > 0 {
+            // The chunk of another CPU moves here while this one inserts.
+            self.draw(own, lane);
         }
         while lane.free == 0 {
             let Some(slot) = self.draw_any(own, lane) else {
@@ -195,6 +205,7 @@ impl<S: Shape> Lru<S> {
     /// Hands over what a lane has for the lists and takes their oldest chunk. Returns whether there was any.
     fn draw(&self, own: usize, lane: &mut Lane) -> bool {
         let mut shard = self.shards[own].lock();
+        shard.lists.clock().prefetch(&self.pool, &lane.full);
         self.hand_over(&mut shard, lane);
         self.rotate(&mut shard);
         // The chunk that was emptied is the next to be filled.
@@ -205,7 +216,17 @@ impl<S: Shape> Lru<S> {
             ..
         } = lane;
         drawn.pass_on(&self.pool, [filling, full]);
-        shard.lists.clock().draw(&self.pool, &mut lane.drawn)
+        let any = shard.lists.clock().draw(&self.pool, &mut lane.drawn);
+        lane.drawn.prefetch(&self.pool);
+        any
+    }
+
+    /// Prefetches a shard's lock and lists, whose lines would come one after the other.
+    fn prefetch_shard(&self, number: usize) {
+        let shard = &raw const self.shards[number];
+        for line in (0..size_of::<CachePadded<SpinLock<Shard>>>()).step_by(64) {
+            prefetch_to_write(shard.cast::<u8>().wrapping_add(line));
+        }
     }
 
     /// Evicts drawn entries that were not used until a lane has `target` free nodes, has looked at `scans` entries or

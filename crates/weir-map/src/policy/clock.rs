@@ -71,6 +71,11 @@ impl Clock {
         }
     }
 
+    /// Prefetches what a lane uses that hands `bag` over and draws a chunk.
+    pub(crate) fn prefetch(&self, pool: &Pool, bag: &Bag) {
+        self.inactive.prefetch(pool, bag);
+    }
+
     /// Takes new entries from a lane: a full chunk of them.
     pub(crate) fn admit_bag(&mut self, pool: &Pool, bag: &mut Bag) {
         self.inactive.push_bag(pool, bag);
