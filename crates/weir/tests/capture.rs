@@ -495,6 +495,14 @@ fn netlink_messages_have_a_link_type_of_their_own() {
         // NLMSG_ERROR: the acknowledgements.
         assert!(told.contains("0x0002"), "{told}");
     }
+    let filtered = stack.command("capture", &["nlmon0", "len", ">", "1"]);
+    let filtered = { filtered }.output().unwrap();
+    let told = String::from_utf8_lossy(&filtered.stderr);
+    let sentence = "an expression looks at Ethernet frames, and nlmon0 has netlink messages";
+    assert!(
+        !filtered.status.success() && told.contains(sentence),
+        "{told}"
+    );
 }
 
 #[test]

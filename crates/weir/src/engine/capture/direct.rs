@@ -113,7 +113,7 @@ impl Direct {
         (direction, comment): (Way, Option<&str>),
     ) {
         let mut state = self.state();
-        if state.ended || !self.wanted.accepts(frame) {
+        if state.ended || !self.wanted.accepts(device, frame) {
             return;
         }
         let state = &mut *state;

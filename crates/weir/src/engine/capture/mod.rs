@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use weir_packet::DropReason;
 use weir_packet::bpf::Program;
-use weir_packet::tagged::Tagged;
+use weir_packet::tagged::{Framing, Tagged};
 use weir_port::pcap::MAX_CAPTURED;
 use weir_port::ring::{MAX_RING, MIN_RING, Producer};
 use weir_stack::NsId;
@@ -59,11 +59,12 @@ impl Wanted {
             .is_none_or(|netns| device.namespace(guard).id == netns)
     }
 
+    /// Returns whether the capture wants a frame of a device. An expression is compiled for Ethernet, and finds no netlink
+    /// messages.
     #[inline]
-    fn accepts(&self, frame: &Tagged<'_>) -> bool {
-        self.filter
-            .as_ref()
-            .is_none_or(|filter| filter.accepts(frame))
+    fn accepts(&self, device: &Device, frame: &Tagged<'_>) -> bool {
+        let filter = self.filter.as_ref();
+        filter.is_none_or(|filter| device.framing() != Framing::Netlink && filter.accepts(frame))
     }
 
     /// Returns whether the device is gone.
@@ -148,6 +149,15 @@ fn wanted(engine: &Engine, command: &Value) -> Result<(Wanted, bool, bool), Stri
         None => return Err("the command names no device".into()),
     };
     let filter = command["program"].as_str().map(Program::parse).transpose();
+    if let Some(device) = &device
+        && device.framing() == Framing::Netlink
+        && command["program"].is_string()
+    {
+        return Err(format!(
+            "an expression looks at Ethernet frames, and {} has netlink messages",
+            device.name()
+        ));
+    }
     let snap = command["snaplen"].as_u64().unwrap_or(MAX_CAPTURED.into());
     let wanted = Wanted {
         netns: (device.is_none() && netns.is_some()).then_some(ns.id),
