@@ -106,15 +106,23 @@ impl Buffers {
             let Some((&record, rest)) = records.split_last() else {
                 break;
             };
-            if frame.len() > FRAME_DATA {
+            let start = if (32..=64).contains(&frame.len()) {
+                let start = HEADROOM + line_of(record);
+                // SAFETY: as below.
+                unsafe { copy_ends::<32>(frame, short_frame_of(record).add(start)) };
+                start
+            } else if frame.len() <= FRAME_DATA {
+                let start = HEADROOM + shift(record, frame.len());
+                // SAFETY: the set owns the record. The frame has room for `FRAME_DATA` bytes after its headroom, and
+                // `shift` leaves room for these.
+                unsafe { copy(frame, short_frame_of(record).add(start)) };
+                start
+            } else {
                 break;
-            }
-            let start = HEADROOM + shift(record, frame.len());
-            // SAFETY: the set owns the record, and gives it up to the packet below. The frame has room for `FRAME_DATA`
-            // bytes after its headroom, and `shift` leaves room for these.
+            };
+            // SAFETY: the set gives the record up to the packet.
             unsafe {
                 record::init_with(record, start as u16, frame.len() as u32);
-                copy(frame, short_frame_of(record).add(start));
                 slot.write(Packet::from_record(record));
             }
             records = rest;
@@ -129,16 +137,25 @@ impl Buffers {
     }
 }
 
+/// The lines in which the data of short frames begin.
+const LINES: usize = 8;
+/// The size of a line, in bytes.
+const LINE: usize = 64;
+
 /// Returns how many bytes further on than usual the data of a frame begin. Frames are a power of two of bytes apart,
 /// so their first lines share a few sets of the nearest cache, which would not hold those of a batch. Short frames
 /// begin in different lines instead.
 #[inline(always)]
 pub(crate) fn shift(record: NonNull<Record>, len: usize) -> usize {
-    const LINE: usize = 64;
-    const LINES: usize = 8;
-    if len > FRAME_DATA - LINES * LINE {
-        return 0;
+    match len > FRAME_DATA - LINES * LINE {
+        true => 0,
+        false => line_of(record),
     }
+}
+
+/// Returns the offset of the line in which the data of a short frame begin.
+#[inline(always)]
+fn line_of(record: NonNull<Record>) -> usize {
     // Odd and even frames differ in their sets.
     record.addr().get() / RECORD / 2 % LINES * LINE
 }
@@ -150,26 +167,26 @@ pub(crate) fn shift(record: NonNull<Record>, len: usize) -> usize {
 /// `to` is valid for writes of `frame.len()` bytes.
 #[inline(always)]
 unsafe fn copy(frame: &[u8], to: NonNull<u8>) {
-    /// Copies `N` bytes from the start and from the end. The two ranges may overlap.
-    ///
-    /// # Safety
-    /// As for the caller; there are `N` to `2 * N` bytes.
-    #[inline(always)]
-    unsafe fn ends<const N: usize>(frame: &[u8], to: NonNull<u8>) {
-        let (from, last) = (frame.as_ptr(), frame.len() - N);
-        // SAFETY: both ranges lie inside the frame and the target.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from, to.as_ptr(), N);
-            std::ptr::copy_nonoverlapping(from.add(last), to.add(last).as_ptr(), N);
-        }
-    }
-    // SAFETY: by contract, and the lengths are those that `ends` takes.
+    // SAFETY: by contract, and the length is one that `copy_ends` takes.
     unsafe {
         match frame.len() {
-            32..=64 => ends::<32>(frame, to),
-            65..=128 => ends::<64>(frame, to),
+            65..=128 => copy_ends::<64>(frame, to),
             len => std::ptr::copy_nonoverlapping(frame.as_ptr(), to.as_ptr(), len),
         }
+    }
+}
+
+/// Copies `N` bytes from the start and from the end. The two ranges may overlap.
+///
+/// # Safety
+/// As for [`copy`]; there are `N` to `2 * N` bytes.
+#[inline(always)]
+unsafe fn copy_ends<const N: usize>(frame: &[u8], to: NonNull<u8>) {
+    let (from, last) = (frame.as_ptr(), frame.len() - N);
+    // SAFETY: both ranges lie inside the frame and the target.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, to.as_ptr(), N);
+        std::ptr::copy_nonoverlapping(from.add(last), to.add(last).as_ptr(), N);
     }
 }
 

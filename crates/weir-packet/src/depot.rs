@@ -5,7 +5,7 @@
 //! A record finds its pool through the header of its page. See [`crate::pool`] for the whole.
 #![allow(unsafe_code)] // raw records, and the pool's own lifetime
 
-use crate::arena::{Arena, Class, PAGE};
+use crate::arena::{Arena, Class, FRAME_FIRST, PAGE, RECORD};
 use crate::record::{Record, class_of, page_of};
 use crate::returned::{self, Chain, Link, Returned};
 use std::ptr::NonNull;
@@ -88,6 +88,19 @@ impl Shared {
     #[inline]
     pub(crate) fn owns(&self, record: NonNull<Record>) -> bool {
         record.addr().get().wrapping_sub(self.base) < self.bytes
+    }
+
+    /// Returns true if all records are of this pool and of the frame class.
+    #[inline]
+    pub(crate) fn owns_frames(&self, records: &[NonNull<Record>]) -> bool {
+        let last = self.bytes.wrapping_sub(1);
+        // The sign bits of differences stand for comparisons, which the compiler would not vectorize.
+        let others = records.iter().fold(0, |others, record| {
+            let at = record.addr().get().wrapping_sub(self.base);
+            let jumbo = (at % PAGE).wrapping_sub(FRAME_FIRST * RECORD);
+            others | at | last.wrapping_sub(at) | jumbo
+        });
+        others.cast_signed() >= 0
     }
 }
 

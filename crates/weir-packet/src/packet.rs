@@ -577,6 +577,13 @@ impl Packet {
         self.layout().marks & TUNNEL != 0
     }
 
+    /// Returns whether any of these packets has tunnel metadata.
+    #[inline]
+    pub(crate) fn any_has_tunnel(packets: &[Packet]) -> bool {
+        let marks = packets.iter().map(|packet| packet.layout().marks);
+        marks.fold(0, |all, marks| all | marks) & TUNNEL != 0
+    }
+
     /// Removes the tunnel metadata.
     #[inline]
     pub(crate) fn drop_tunnel(&mut self) {
@@ -957,5 +964,6 @@ const _: () = {
 };
 
 mod arrival;
+mod head;
 #[cfg(test)]
 mod tests;

@@ -370,16 +370,12 @@ impl Cache {
             self.flush(MOVE);
         }
         // The packets are forgotten below; this drops the tunnel metadata they refer to.
-        if batch
-            .iter()
-            .fold(false, |any, packet| any | packet.has_tunnel())
-        {
+        if Packet::any_has_tunnel(batch) {
             batch.iter_mut().for_each(Packet::drop_tunnel);
         }
         let (free, shared) = (&mut self.free, self.pool.shared());
         batch.forget_if(|records| {
-            let cacheable = |r: &NonNull<Record>| shared.owns(*r) & (class_of(*r) == Class::Frame);
-            let all = records.iter().fold(true, |all, r| all & cacheable(r));
+            let all = shared.owns_frames(records);
             if all {
                 free.extend_from_slice(records);
             }
@@ -435,9 +431,9 @@ impl Cache {
     }
 
     /// Frees one packet.
-    #[inline]
+    #[inline(always)]
     pub fn free(&mut self, packet: Packet) {
-        if self.free.len() == MAGAZINE {
+        if self.free.len() >= MAGAZINE {
             self.flush(MOVE);
         }
         drop(self.put(packet));
@@ -450,6 +446,9 @@ impl Cache {
         if !self.pool.shared().owns(record) || class_of(record) != Class::Frame {
             return Err(packet);
         }
+        debug_assert!(self.free.len() < MAGAZINE && self.free.capacity() >= MAGAZINE);
+        // SAFETY: a magazine is made with room for `MAGAZINE` frames, and the callers have made sure that it is not full.
+        unsafe { std::hint::assert_unchecked(self.free.len() < self.free.capacity()) };
         self.free.push(packet.into_record());
         Ok(())
     }

@@ -76,8 +76,8 @@ impl Replay {
     fn bytes<'s>(&'s self) -> impl Fn(&(u32, u32)) -> &'s [u8] {
         let all = self.lines.as_flattened();
         move |&(start, len)| {
-            let rest = all.get(start as usize..).unwrap_or_default();
-            rest.get(..len as usize).unwrap_or_default()
+            let (start, len) = (start as usize, len as usize);
+            all.get(start..start + len).unwrap_or_default()
         }
     }
 }

@@ -50,13 +50,26 @@ impl Packet {
         }
     }
 
-    /// Returns 0 if the packet carries nothing that makes it [`altered`](Self::altered) when it is received, no
-    /// departure time, and its data begin in front of a place where every header has an offset.
+    /// Returns the data of a packet that carries nothing that makes it [`altered`](Self::altered) when it is received
+    /// and no departure time, if it is of the frame class.
     #[inline(always)]
-    pub fn laden(&self) -> u32 {
+    pub fn unladen(&self) -> Option<&[u8]> {
         let (l, meta) = (self.layout(), &self.record().meta);
-        let flags = u32::from(meta.flags.bits()) & u32::from(Flags::SKIP_CLASSIFY.bits());
-        u32::from(l.data) & 0x8000 | u32::from(l.marks) | u32::from(meta.nest) | flags
+        let flags = meta.flags.bits() & Flags::SKIP_CLASSIFY.bits();
+        let laden = l.marks | meta.nest | flags;
+        self.short_data().filter(|_| laden == 0)
+    }
+
+    /// Does what [`set_received`](Self::set_received) does for a packet to this host that is [`unladen`](Self::unladen).
+    #[inline(always)]
+    pub fn set_received_unladen(&mut self, arrival: Arrival, protocol: u16, header: u16) {
+        debug_assert!(self.unladen().is_some());
+        let l = self.layout_mut();
+        // Every offset into a frame of this class fits.
+        (l.mac, l.network) = (l.data, l.data.wrapping_add(header));
+        l.pkt_type = PacketType::Host;
+        self.protocol = protocol;
+        self.set_arrival(arrival);
     }
 
     /// Returns 0 if the packet is as [`set_received`](Self::set_received) left it with a header of this length: its

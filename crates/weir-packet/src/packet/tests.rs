@@ -290,3 +290,58 @@ fn a_list_does_not_change_frames() {
         }
     }
 }
+
+#[test]
+fn heads_are_the_first_bytes_of_the_data() {
+    let pool = pool(2);
+    let bytes: Vec<u8> = (0..200).collect();
+    let mut short = pool.packet(&bytes).unwrap();
+    let mut jumbo = pool.alloc(FRAME_DATA + 1).unwrap();
+    jumbo.data_mut()[..200].copy_from_slice(&bytes);
+    for pulled in [0, 14, 100] {
+        assert!(short.pull(pulled) && jumbo.pull(pulled));
+        let expected: [u8; 54] = *short.data().first_chunk().unwrap();
+        assert_eq!(short.short_head(), Some(&expected));
+        assert_eq!(jumbo.short_head::<54>(), None);
+        for packet in [&mut short, &mut jumbo] {
+            assert_eq!(packet.head_mut(), Some(&mut expected.clone()));
+        }
+    }
+    short.trim(53);
+    assert!(short.short_head::<54>().is_none() && short.head_mut::<54>().is_none());
+    assert!(short.head_mut::<53>().is_some());
+}
+
+#[test]
+fn unladen_packets_are_received_alike() {
+    let pool = pool(2);
+    let (arrival, protocol) = (Arrival::new(7, 8, 9), 0x0800);
+    let mut packets = [(); 2].map(|()| pool.packet(&[5; 60]).unwrap());
+    assert_eq!(packets[0].unladen(), Some(&[5; 60][..]));
+    packets[0].set_received(arrival, (PacketType::Host, protocol), 14);
+    packets[1].set_received_unladen(arrival, protocol, 14);
+    for packet in &packets {
+        assert_eq!((packet.altered(14), packet.mac_len()), (0, 14));
+        assert_eq!(packet.pkt_type(), PacketType::Host);
+        assert_eq!((packet.protocol, packet.time), (protocol, 7));
+        assert_eq!((packet.dev, packet.iif), (8, 9));
+    }
+    let laden: [fn(&mut Packet); 4] = [
+        |p| p.set_departure(Some(1)),
+        |p| p.nest = 1,
+        |p| p.flags.insert(Flags::SKIP_CLASSIFY),
+        |p| {
+            let tag = VlanTag {
+                proto: 0x8100,
+                tci: 1,
+            };
+            p.set_vlan(Some(tag));
+        },
+    ];
+    for change in laden {
+        let mut packet = pool.packet(&[5; 60]).unwrap();
+        change(&mut packet);
+        assert!(packet.unladen().is_none());
+    }
+    assert!(pool.alloc(FRAME_DATA + 1).unwrap().unladen().is_none());
+}

@@ -64,17 +64,26 @@ fn merge_now(cx: &Cx<'_>, device: &Device, batch: &mut Batch, udp: bool) -> bool
     true
 }
 
+/// The protocol number of TCP.
+pub(super) const TCP: u8 = 6;
+
+/// Returns the offset in a received frame of the byte that equals [`TCP`] if the frame may be a TCP segment; `None` if
+/// another tag follows.
+#[inline(always)]
+pub(super) fn tcp_at(protocol: u16) -> Option<usize> {
+    match protocol {
+        ETH_P_IP => Some(Ethernet::LEN + 9),
+        ETH_P_IPV6 => Some(Ethernet::LEN + 6),
+        protocol if is_vlan(protocol) => None,
+        // The first byte of the EtherType, which has this value for no protocol in use.
+        _ => Some(Ethernet::LEN - 2),
+    }
+}
+
 /// Returns whether a received frame of a protocol may be a TCP segment, by its first protocol number alone.
 #[inline(always)]
 pub(super) fn is_tcp(protocol: u16, frame: &[u8]) -> bool {
-    const TCP: u8 = 6;
-    let at = match protocol {
-        ETH_P_IP => Ethernet::LEN + 9,
-        ETH_P_IPV6 => Ethernet::LEN + 6,
-        // Another tag may follow.
-        protocol => return is_vlan(protocol),
-    };
-    frame.get(at) == Some(&TCP)
+    tcp_at(protocol).is_none_or(|at| frame.get(at) == Some(&TCP))
 }
 
 /// Returns a test for packets that must be split before the device (`netif_skb_features`,

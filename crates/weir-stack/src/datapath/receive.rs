@@ -18,7 +18,7 @@ use crate::stages::Stage;
 use crate::steer::{self, Point};
 use crate::trace::Step;
 
-use super::offload::is_tcp;
+use super::offload::{TCP, is_tcp, tcp_at};
 
 /// Receives frames from outside the stack, which begin with an Ethernet header whatever the device is.
 pub fn receive_frames(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
@@ -148,6 +148,9 @@ struct Seen {
     received: Option<Received>,
 }
 
+/// The bytes of a frame that [`classify_plain`] reads, which leaves shorter frames to others.
+const PLAIN: usize = 32;
+
 /// Classifies frames to the device's address, without tags and with nothing from before, as those of most batches are.
 /// Returns `None` at another frame; all of them are then left to [`classify_frame`].
 // As a call it has all registers to itself.
@@ -155,32 +158,32 @@ struct Seen {
 fn classify_plain(batch: &mut Batch, arrival: Arrival, address: u64) -> Option<Seen> {
     let (mut octets, mut shortest, mut segments) = (0, u32::MAX, 0);
     let first = batch.first()?.data().get(12..)?.first_chunk()?;
-    // The protocol of the first frame, and the bits in which that of any other differs.
-    let (first, mut differ) = (u16::from_be_bytes(*first), 0);
+    let mut ty = u16::from_be_bytes(*first);
+    let (mut at, mut differ) = (tcp_at(ty)?, false);
+    let first = ty;
     for packet in batch.iter_mut() {
-        if packet.laden() != 0 {
-            return None;
-        }
-        let frame = packet.data();
-        let &[w0, w1, w2, w3, w4, w5, w6, w7, _, _, _, _, t0, t1] = frame.first_chunk()?;
+        let frame = packet.unladen()?;
+        let head: &[u8; PLAIN] = frame.first_chunk()?;
+        let &[w0, w1, w2, w3, w4, w5, w6, w7, _, _, _, _, t0, t1, ..] = head;
         // One load has the address and two bytes more.
         let word = u64::from_ne_bytes([w0, w1, w2, w3, w4, w5, w6, w7]);
-        let protocol = u16::from_be_bytes([t0, t1]);
-        let to_us = word & word_of(&BROADCAST) == address;
-        if !to_us || is_vlan(protocol) {
+        if (word ^ address) & word_of(&BROADCAST) != 0 {
             return None;
         }
-        segments += usize::from(is_tcp(protocol, frame));
+        let protocol = u16::from_be_bytes([t0, t1]);
+        if protocol != ty {
+            (ty, at, differ) = (protocol, tcp_at(protocol)?, true);
+        }
+        segments += usize::from(head[at % PLAIN] == TCP);
         octets += frame.len() as u64;
         shortest = shortest.min(frame.len() as u32);
-        differ |= protocol ^ first;
-        packet.set_received(arrival, (PacketType::Host, protocol), Ethernet::LEN);
+        packet.set_received_unladen(arrival, protocol, Ethernet::LEN as u16);
     }
     Some(Seen {
         segments,
         octets,
         received: Some(Received {
-            protocol: (differ == 0).then_some(first),
+            protocol: (!differ).then_some(first),
             shortest,
             bytes: octets,
         }),
