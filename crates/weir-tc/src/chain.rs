@@ -235,6 +235,17 @@ struct Each<'g> {
 }
 
 impl<'g> Starts<'g> {
+    /// Returns those of no packet.
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self {
+            protos: &[],
+            walking: 0,
+            every: None,
+            each: None,
+        }
+    }
+
     /// Returns a bit for each packet that has to be walked.
     pub(crate) fn walking(&self) -> u64 {
         self.walking
@@ -311,21 +322,17 @@ impl<'g> Starts<'g> {
 
 impl Chain {
     /// Looks up the packets with a bit in `wanted` as a batch, as far as the classifier kinds
-    /// support that. With the packets comes what is known of them. Returns where each packet starts its walk; the
-    /// caller then walks the packets in order, one by one.
+    /// support that. With the packets comes what is known of them. Writes to `starts`, which are those of no packet, where
+    /// each packet starts its walk; the caller then walks the packets in order, one by one.
     pub(crate) fn find_batch<'g>(
         &'g self,
         (packets, received): (&[Packet], Option<Received>),
         mut wanted: u64,
         lookup: &mut Lookup,
         guard: &'g Guard,
-    ) -> Starts<'g> {
-        let mut starts = Starts {
-            protos: self.protos.load(guard),
-            walking: 0,
-            every: None,
-            each: None,
-        };
+        starts: &mut Starts<'g>,
+    ) {
+        starts.protos = self.protos.load(guard);
         let all = u64::MAX >> (BATCH - packets.len().clamp(1, BATCH));
         for (n, proto) in starts.protos.iter().enumerate() {
             let fits = match received.and_then(|received| received.protocol) {
@@ -341,7 +348,7 @@ impl Chain {
                 && let Some(hit) = classifier.every(guard)
             {
                 (starts.walking, starts.every) = (all, Some((hit, n)));
-                return starts;
+                return;
             }
             let each = match &mut starts.each {
                 Some(each) => each,
@@ -360,7 +367,7 @@ impl Chain {
                 && let Some(hit) = found.one
             {
                 (starts.walking, starts.every) = (all, Some((hit, n)));
-                return starts;
+                return;
             }
             found.spread(&mut each.hits);
             let found = found.which;
@@ -371,7 +378,6 @@ impl Chain {
                 set_bits(found).for_each(|packet| each.at[packet % BATCH] = n as u16);
             }
         }
-        starts
     }
 
     /// Describes a matching filter for a trace.

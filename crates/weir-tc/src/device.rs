@@ -25,6 +25,7 @@ use weir_sync::rcu::{Domain, Guard, PublishedOption};
 use weir_sync::spin::LockStats;
 
 use crate::block::Block;
+use crate::chain::Starts;
 use crate::classifier::Lookup;
 use crate::context::{Context, Copy, Received};
 use crate::counters::Queue;
@@ -624,7 +625,8 @@ impl Hook {
             None => measure(cx, batch),
         };
         self.node.hook_counters.count(cx.cpu, count, bytes);
-        let starts = chain.find_batch((batch, received), wanted, lookup, cx.guard);
+        let mut starts = Starts::new();
+        chain.find_batch((batch, received), wanted, lookup, cx.guard, &mut starts);
         let walking = starts.walking();
         if walking == 0 {
             return 0;

@@ -185,14 +185,14 @@ impl Kind for Mirred {
         let ingress = wants_ingress(self.eaction.load(Relaxed));
         if cx.received.is_some() {
             // Their data begin at the MAC header, and they have no connection.
-            let mut flags = Flags::REDIRECTED;
-            if cx.ingress {
-                flags.insert(Flags::FROM_INGRESS);
-            }
+            let (set, unset) = match cx.ingress {
+                true => (Flags::REDIRECTED | Flags::FROM_INGRESS, Flags::NONE),
+                false => (Flags::REDIRECTED, Flags::FROM_INGRESS),
+            };
             for packet in packets {
                 (packet.nest, packet.iif) = (1, cx.ifindex);
-                packet.flags.remove(Flags::FROM_INGRESS);
-                packet.flags.insert(flags);
+                packet.flags.remove(unset);
+                packet.flags.insert(set);
             }
         } else {
             for packet in packets {

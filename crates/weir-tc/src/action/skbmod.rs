@@ -154,23 +154,25 @@ impl Kind for Skbmod {
         _out: &mut Outcome<'g>,
     ) {
         common.hit_many(cx, packets.len() as u64, bytes, false);
+        let params = *self.params.load(cx.guard);
         // The plan has made sure that the packets are long enough. The data of unaltered ones begin at their header.
-        let unaltered = cx.received.is_some();
-        let headers = packets.iter_mut().filter_map(|packet| match unaltered {
-            true => packet.data_mut().first_chunk_mut(),
-            false => packet.mac_mut().first_chunk_mut(),
-        });
-        match *self.params.load(cx.guard) {
-            Params::Set(Some(dst), Some(src), None) => {
-                let [d0, d1, d2, d3, d4, d5] = dst;
-                let [s0, s1, s2, s3, s4, s5] = src;
-                let both = [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5];
-                for header in headers {
-                    let [addresses @ .., _, _]: &mut [u8; ETH_HLEN] = header;
+        if let Params::Set(Some(dst), Some(src), None) = params
+            && cx.received.is_some()
+        {
+            let [d0, d1, d2, d3, d4, d5] = dst;
+            let [s0, s1, s2, s3, s4, s5] = src;
+            let both = [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5];
+            for packet in packets {
+                if let Some(addresses) = packet.head_mut() {
                     *addresses = both;
                 }
             }
-            params => headers.for_each(|header| rewrite(params, header)),
+            return;
+        }
+        for packet in packets {
+            if let Some(header) = packet.mac_mut().first_chunk_mut() {
+                rewrite(params, header);
+            }
         }
     }
 

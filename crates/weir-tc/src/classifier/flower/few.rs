@@ -17,7 +17,7 @@ use weir_sync::bits::set_bits;
 
 use super::Filter;
 use super::plain::{Differ, IP, L4, Load};
-use crate::early::{PLAIN_BITS, PLAIN_VALUES, Plain, Source, is_plain};
+use crate::early::{PLAIN_BITS, PLAIN_VALUES, Plain, Source};
 
 /// The highest number of filters that are compared one by one.
 pub const FEW: usize = 4;
@@ -27,8 +27,6 @@ pub const FEW: usize = 4;
 pub struct Few {
     /// Those that a plain packet can match, in the order in which a lookup tries them.
     rows: Box<[Row]>,
-    /// The first row is that of the first filter, so a packet that agrees with it needs no further look.
-    begins: bool,
 }
 
 /// A filter as bits of the headers.
@@ -148,14 +146,12 @@ impl Few {
         }
         let forms = filters.iter().map(|filter| Form::of(filter, used));
         let forms: Vec<_> = forms.collect::<Option<_>>()?;
-        let begins = matches!(forms.first(), Some(Form::Row(_)));
         let rows = forms.into_iter().filter_map(|form| match form {
             Form::Row(row) => Some(row),
             Form::Never => None,
         });
         Some(Self {
             rows: rows.collect(),
-            begins,
         })
     }
 
@@ -180,17 +176,13 @@ impl Few {
         let (mut rows, mut left) = ([0; FEW], 0);
         for lane in set_bits(wanted) {
             let bit = 1 << lane;
-            let Some(head) = packets.head(lane) else {
+            let Some(head) = packets.plain(lane) else {
                 left |= bit;
                 continue;
             };
             let mut candidates = self.rows.iter();
             let found = candidates.position(|row| !differ(head, &row.values, &row.bits));
-            // An earlier filter than the one found may match a packet that is not plain.
-            let surely = found == Some(0) && self.begins;
-            if !surely && !is_plain(head) {
-                left |= bit;
-            } else if let Some(row) = found.and_then(|row| rows.get_mut(row)) {
+            if let Some(row) = found.and_then(|row| rows.get_mut(row)) {
                 *row |= bit;
             }
         }
