@@ -883,10 +883,11 @@ impl Masks {
             return Ok(under.clone());
         }
         let under = UnderMask::new(&self.domain, key);
-        self.by_key.insert(*key, under.clone(), guard);
         let mut masks = self.list.load(guard).masks();
         masks.push(under.clone());
         self.list.replace(List::new(masks));
+        // Other requests find the mask by its key, without the lock: packets must see their filters by then.
+        self.by_key.insert(*key, under.clone(), guard);
         Ok(under)
     }
 
