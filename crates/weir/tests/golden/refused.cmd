@@ -5,7 +5,6 @@ ip link add br0 type bridge nf_call_iptables 1
 ip link add br0 type bridge mcast_igmp_version 3
 ip link add bond0 type bond mode balance-tlb
 ip link add bond0 type bond mode balance-alb
-ip link add bond0 type bond mode active-backup arp_interval 100 ns_ip6_target 2001:db8::1
 ip link add team0 type team
 ip link add vcan0 type vcan
 ip link add x0 type vxlan id 5 dstport 4789 group 239.1.1.1 dev d0
