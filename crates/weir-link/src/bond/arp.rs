@@ -16,7 +16,7 @@ use weir_packet::header::arp::{ARPOP_REPLY, ARPOP_REQUEST, arp};
 use weir_packet::header::ethernet::{BROADCAST, ethernet};
 use weir_packet::header::ipv6::IPPROTO_ICMPV6;
 use weir_packet::header::ndisc::{
-    NDISC_NEIGHBOUR_ADVERTISEMENT, NDISC_NEIGHBOUR_SOLICITATION, solicited_node,
+    ALL_NODES, NDISC_NEIGHBOUR_ADVERTISEMENT, NDISC_NEIGHBOUR_SOLICITATION, solicited_node,
 };
 use weir_packet::header::{Arp, ETH_P_ARP, ETH_P_IPV6, Ethernet, Icmp, Ipv6};
 use weir_packet::{Batch, DropReason, Flags, Packet, PacketType, VlanTag};
@@ -386,7 +386,7 @@ impl Bond {
                 }
                 IpAddr::V6(own) => {
                     let list = &device.ipv6().addresses;
-                    own == ALL_NODES
+                    own.octets() == ALL_NODES
                         || list
                             .get(own, at.guard)
                             .is_some_and(|own| !own.is_tentative())
@@ -403,9 +403,6 @@ impl Bond {
         }
     }
 }
-
-/// The group of all nodes on a link.
-const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// A packet that may be a target's answer, or a copy of what another port asked.
 struct Probe {

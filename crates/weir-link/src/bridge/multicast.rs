@@ -70,7 +70,7 @@ impl Group {
     fn is_unreported(self) -> bool {
         match self {
             Self::V4([224, 0, 0, _]) => true,
-            Self::V6(address) => address == message::ALL_NODES,
+            Self::V6(address) => address == weir_packet::header::ndisc::ALL_NODES,
             _ => false,
         }
     }

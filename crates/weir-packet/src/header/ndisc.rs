@@ -244,6 +244,9 @@ impl<'a> Iterator for NdOptions<'a> {
     }
 }
 
+/// The group of all nodes on a link (RFC 4291, 2.7.1).
+pub const ALL_NODES: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+
 /// Returns the solicited-node multicast address of a unicast address (RFC 4291, 2.7.1).
 pub const fn solicited_node(ip: [u8; 16]) -> [u8; 16] {
     [

@@ -4,6 +4,7 @@
 
 use weir_packet::checksum::{checksum, transport_v6, verify, verify_v6};
 use weir_packet::header::ipv4::fill_check;
+use weir_packet::header::ndisc::ALL_NODES;
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
 
 use super::{Family, Group};
@@ -36,8 +37,6 @@ const MLD_REPORT_V2: u8 = 143;
 /// `ICMPV6_MRDISC_ADV`
 const MLD_ROUTER_ADVERTISEMENT: u8 = 151;
 
-/// ff02::1
-pub const ALL_NODES: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 /// ff02::6a
 pub const ALL_SNOOPERS_V6: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x6a];
 

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_netlink::ifla::br;
 use weir_netlink::{Error, Table, Writer, errno, rta, rtm};
 use weir_packet::header::ethernet::BROADCAST;
+use weir_packet::header::ndisc::ALL_NODES;
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
 use weir_packet::{Batch, Flags, Packet, PacketType, VlanTag};
 use weir_sync::rcu::Guard;
@@ -112,7 +113,7 @@ impl Bridge {
                 Some(Group::V4(found.flatten().unwrap_or(any).octets()))
             }
             Family::V6 => {
-                let all = std::net::Ipv6Addr::from(message::ALL_NODES);
+                let all = std::net::Ipv6Addr::from(ALL_NODES);
                 let found = crate::ipv6::select::select_address(ns, Some(&device), all, guard);
                 found.map(|address| Group::V6(address.octets()))
             }

@@ -8,6 +8,7 @@ use weir_netlink::ifla::mdb;
 use weir_netlink::{
     Attr, BrPortMsg, Error, Policy, Rule, Strictness, Writer, af, attrs, errno, parse_at, policy,
 };
+use weir_packet::header::ndisc::ALL_NODES;
 use weir_sync::rcu::Guard;
 
 use super::context::Context;
@@ -221,7 +222,7 @@ fn wanted(attr: &Attr<'_>) -> Result<Wanted, Error> {
             return Err(text("bridge: IPv4 entry group address is local multicast"));
         }
         ETH_P_IP => Group::V4([a, b, c, d]),
-        ETH_P_IPV6 if six == super::message::ALL_NODES => {
+        ETH_P_IPV6 if six == ALL_NODES => {
             return Err(text(
                 "bridge: IPv6 entry group address is link-local all nodes",
             ));
