@@ -67,6 +67,20 @@ pub(super) struct Outgoing<'a> {
     pub tag: Option<VlanTag>,
 }
 
+impl Outgoing<'_> {
+    /// The header of a message of neighbour discovery.
+    fn discovery(src: Ipv6Addr, dst: Ipv6Addr) -> Self {
+        Self {
+            src,
+            dst,
+            hop_limit: HOP_LIMIT,
+            options: &[],
+            priority: 0,
+            tag: None,
+        }
+    }
+}
+
 /// Sends an ICMPv6 message to a neighbour or a group on the device's link (`ndisc_send_skb`,
 /// `mld_sendpack`).
 pub(super) fn send(cx: &mut Cx<'_>, device: &Arc<Device>, out: &Outgoing<'_>, message: &[u8]) {
@@ -111,15 +125,7 @@ pub(super) fn send_nd(
     dst: Ipv6Addr,
     message: &[u8],
 ) {
-    let out = Outgoing {
-        src,
-        dst,
-        hop_limit: HOP_LIMIT,
-        options: &[],
-        priority: 0,
-        tag: None,
-    };
-    send(cx, device, &out, message);
+    send(cx, device, &Outgoing::discovery(src, dst), message);
 }
 
 /// Sends a solicitation for `target`, to the neighbour `to` alone or by multicast
@@ -170,12 +176,8 @@ pub fn solicit_by_port(
     let mac = (!src.is_unspecified()).then(|| port.address());
     let message = solicitation(src.octets(), dst.octets(), target.octets(), mac);
     let out = Outgoing {
-        src,
-        dst,
-        hop_limit: HOP_LIMIT,
-        options: &[],
-        priority: 0,
         tag,
+        ..Outgoing::discovery(src, dst)
     };
     send(cx, port, &out, &message);
 }
