@@ -24,7 +24,8 @@ use crate::early::{Plain, Source};
 pub const GROUP: usize = BATCH;
 
 /// The number of lanes that are computed together, so that their sums stay in registers.
-const STRIDE: usize = 16;
+pub const STRIDE: usize = 16;
+const _: () = assert!(GROUP.is_multiple_of(STRIDE));
 
 /// One number for each of the packets that are computed together.
 pub type Lanes = [u64; STRIDE];
@@ -135,10 +136,10 @@ fn plain(lanes: &Lanes, factor: u32) -> Lanes {
     lanes.map(|lane| lane * u64::from(factor))
 }
 
-/// Returns whether a packet in the lanes of a stride has a bit in `wanted`.
+/// Returns whether a packet in the `STRIDE` lanes from a lane on has a bit in `wanted`.
 #[inline(always)]
-fn wants(wanted: u64, stride: usize) -> bool {
-    wanted >> (stride * STRIDE) & ((1 << STRIDE) - 1) != 0
+pub fn wants(wanted: u64, from: usize) -> bool {
+    wanted >> from & ((1 << STRIDE) - 1) != 0
 }
 
 /// Computes the folded hashes, under the mask of these half-words, of the keys of packets with a bit in `wanted`. Other
@@ -152,10 +153,10 @@ pub fn sums(
     out: &mut Sums,
 ) {
     for stride in 0..GROUP / STRIDE {
-        if !wants(wanted, stride) {
+        let from = stride * STRIDE;
+        if !wants(wanted, from) {
             continue;
         }
-        let from = stride * STRIDE;
         let mut sums = [0_u64; STRIDE];
         for half in halves {
             let column = columns.get(usize::from(half.column));
@@ -195,10 +196,10 @@ pub fn prefetch(sums: &Sums, wanted: u64, view: View<'_>) {
 pub fn test(product: impl Product, sums: &Sums, wanted: u64, view: View<'_>) -> u64 {
     let mut pass = 0;
     for stride in 0..GROUP / STRIDE {
-        if !wants(wanted, stride) {
+        let from = stride * STRIDE;
+        if !wants(wanted, from) {
             continue;
         }
-        let from = stride * STRIDE;
         let mut folded = [0; STRIDE];
         for lane in 0..STRIDE {
             folded[lane] = u64::from(sums[from + lane]);

@@ -569,7 +569,7 @@ impl List {
         let mut dissect = wanted;
         if !self.ranged && !self.plain.is_empty() {
             for from in (0..GROUP).step_by(TOGETHER) {
-                if wanted >> from & ((1 << TOGETHER) - 1) == 0 {
+                if !lanes::wants(wanted, from) {
                     continue;
                 }
                 let mut heads: Heads<'_> = [&plain::NONE; TOGETHER];

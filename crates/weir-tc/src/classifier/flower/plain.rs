@@ -6,7 +6,6 @@
 
 use std::mem::offset_of;
 
-use weir_packet::batch::BATCH;
 use weir_packet::dissect::ADDR_IPV4;
 use weir_packet::header::ethernet::ETH_P_IP;
 use weir_packet::header::ipv4::IPPROTO_TCP;
@@ -16,8 +15,7 @@ use weir_packet::{FlowKeys, Used};
 use crate::early::{PLAIN_BITS, Plain};
 
 /// The number of packets whose headers are read together.
-pub const TOGETHER: usize = 16;
-const _: () = assert!(BATCH.is_multiple_of(TOGETHER));
+pub const TOGETHER: usize = super::lanes::STRIDE;
 
 /// One half-word of each packet's key, as far as they are read together.
 type Part = [u32; TOGETHER];
