@@ -65,7 +65,11 @@ impl Change<'_> {
             return;
         }
         for port in &self.bridge.ports.load(self.at.1).list {
-            let mut group = port.vlans.load(self.at.1).clone();
+            let group = port.vlans.load(self.at.1);
+            if moved.iter().all(|vid| group.any(*vid).is_none()) {
+                continue;
+            }
+            let mut group = group.clone();
             let mut list = group.list.iter();
             let member = list.find(|vlan| self.own.msti(vlan.vid) == msti);
             let state = member.map_or(state::DISABLED, |vlan| vlan.state);
