@@ -29,7 +29,7 @@ pub enum Framing {
 
 impl Framing {
     /// Returns the link type of a capture (`LINKTYPE_*`).
-    pub fn link_type(self) -> u16 {
+    pub const fn link_type(self) -> u16 {
         match self {
             Self::Ethernet | Self::Bare => 1,
             Self::Netlink => 253,

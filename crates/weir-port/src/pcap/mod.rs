@@ -46,7 +46,7 @@ pub use writer::{Format, Writer};
 pub const MAX_CAPTURED: u32 = 262_144;
 
 /// The link type of Ethernet (`LINKTYPE_ETHERNET`).
-pub const ETHERNET: u16 = 1;
+pub const ETHERNET: u16 = weir_packet::tagged::Framing::Ethernet.link_type();
 
 /// The first word of a pcap file with microseconds.
 const MAGIC_MICROS: u32 = 0xa1b2_c3d4;

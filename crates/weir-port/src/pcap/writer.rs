@@ -4,7 +4,8 @@
 //! A pcapng file has a section header, an interface description with name and nanosecond stamps for
 //! each device, and an enhanced packet block with direction and comment for each frame. A pcap file
 //! has nanosecond stamps; interfaces, directions and comments are omitted because the format cannot
-//! hold them. Its header has the link type of the first interface, and an interface of another one is refused. Both are always little-endian, so every machine writes the same bytes.
+//! hold them. Its header has the link type of the first interface, and an interface of another one is
+//! refused. Both are always little-endian, so every machine writes the same bytes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
