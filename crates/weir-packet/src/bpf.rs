@@ -154,9 +154,10 @@ impl Program {
         self.execute(frame).is_some_and(|octets| octets > 0)
     }
 
-    /// Returns whether the program accepts a packet's frame as it looks on the wire.
+    /// Returns whether the program, which was compiled for Ethernet, accepts a packet's frame as it looks on the wire. It
+    /// accepts no frame of another link type.
     pub fn accepts(&self, frame: &Tagged<'_>) -> bool {
-        self.execute(frame).is_some_and(|octets| octets > 0)
+        frame.is_ethernet() && self.execute(frame).is_some_and(|octets| octets > 0)
     }
 
     /// Runs the program on a frame. Returns its result, which is the number of bytes to keep for a
@@ -470,6 +471,9 @@ mod tests {
         assert!(program.accepts(&tagged));
         assert!(program.matches(&tagged.to_vec()));
         assert_eq!(tagged.to_vec()[12..16], [0x81, 0, 0x20, 7]);
+        let all = Program::parse("1\n6 0 0 1\n").unwrap();
+        let netlink = Tagged::of(&packet, crate::tagged::Framing::Netlink);
+        assert!(all.accepts(&tagged) && !all.accepts(&netlink));
         assert_eq!(tagged.len(), packet.len() + 4);
         // The same bytes at every position, and none past the end.
         for at in 0..=tagged.len() {

@@ -42,6 +42,7 @@ impl Framing {
 #[derive(Debug, Clone, Copy)]
 pub struct Tagged<'a> {
     data: &'a [u8],
+    framing: Framing,
     /// What is inserted, how long it is, and where.
     inserted: [u8; MOST],
     len: u8,
@@ -67,6 +68,7 @@ impl<'a> Tagged<'a> {
     fn new(packet: &Packet, data: &'a [u8], framing: Framing) -> Self {
         let mut frame = Self {
             data,
+            framing,
             inserted: [0; MOST],
             len: 0,
             at: 0,
@@ -93,6 +95,12 @@ impl<'a> Tagged<'a> {
             }
         }
         frame
+    }
+
+    /// Returns whether the frame begins with an Ethernet header, its own or an inserted one.
+    #[inline]
+    pub fn is_ethernet(&self) -> bool {
+        self.framing != Framing::Netlink
     }
 
     #[inline]

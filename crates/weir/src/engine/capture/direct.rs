@@ -113,7 +113,7 @@ impl Direct {
         (direction, comment): (Way, Option<&str>),
     ) {
         let mut state = self.state();
-        if state.ended || !self.wanted.accepts(device, frame) {
+        if state.ended || !self.wanted.accepts(frame) {
             return;
         }
         let state = &mut *state;

@@ -59,12 +59,11 @@ impl Wanted {
             .is_none_or(|netns| device.namespace(guard).id == netns)
     }
 
-    /// Returns whether the capture wants a frame of a device. An expression is compiled for Ethernet, and finds no netlink
-    /// messages.
     #[inline]
-    fn accepts(&self, device: &Device, frame: &Tagged<'_>) -> bool {
-        let filter = self.filter.as_ref();
-        filter.is_none_or(|filter| device.framing() != Framing::Netlink && filter.accepts(frame))
+    fn accepts(&self, frame: &Tagged<'_>) -> bool {
+        self.filter
+            .as_ref()
+            .is_none_or(|filter| filter.accepts(frame))
     }
 
     /// Returns whether the device is gone.
@@ -149,9 +148,10 @@ fn wanted(engine: &Engine, command: &Value) -> Result<(Wanted, bool, bool), Stri
         None => return Err("the command names no device".into()),
     };
     let filter = command["program"].as_str().map(Program::parse).transpose();
+    let filter = filter.map_err(|error| error.to_string())?;
     if let Some(device) = &device
+        && filter.is_some()
         && device.framing() == Framing::Netlink
-        && command["program"].is_string()
     {
         return Err(format!(
             "an expression looks at Ethernet frames, and {} has netlink messages",
@@ -162,7 +162,7 @@ fn wanted(engine: &Engine, command: &Value) -> Result<(Wanted, bool, bool), Stri
     let wanted = Wanted {
         netns: (device.is_none() && netns.is_some()).then_some(ns.id),
         device,
-        filter: filter.map_err(|error| error.to_string())?,
+        filter,
         snap: usize::try_from(snap)
             .unwrap_or(usize::MAX)
             .min(MAX_CAPTURED as usize),

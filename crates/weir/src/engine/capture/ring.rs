@@ -37,7 +37,7 @@ impl Observer for Shared {
         };
         for packet in taps.packets {
             let frame = Tagged::of(packet, taps.device.framing());
-            if self.wanted.accepts(taps.device, &frame) {
+            if self.wanted.accepts(&frame) {
                 self.producer.push(taps.cpu, meta, Pieces(frame.pieces()));
             }
         }
@@ -51,7 +51,7 @@ impl DropObserver for Shared {
             return;
         }
         let frame = Tagged::whole(dropped.packet, dropped.device.framing());
-        if self.wanted.accepts(dropped.device, &frame) {
+        if self.wanted.accepts(&frame) {
             let meta = Meta {
                 time_ns: self.epoch_ns + dropped.time,
                 device: dropped.device.key.0,
