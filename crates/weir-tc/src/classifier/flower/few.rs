@@ -164,7 +164,7 @@ impl Few {
     }
 
     /// Looks up the packets with a bit in `wanted`. Returns a bit for each packet that matches a row, and one for each that
-    /// was not looked up. [`lanes::find_few`](super::lanes::find_few) instantiates this function once for each family of
+    /// was not looked up. [`isa::find_few`](super::isa::find_few) instantiates this function once for each family of
     /// processors.
     #[inline(always)]
     pub(crate) fn find(

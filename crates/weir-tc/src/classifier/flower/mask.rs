@@ -7,7 +7,7 @@
 //!
 //! In front of each mask's table is a filter that recognizes most keys that are not in it
 //! ([`Sieve`]). It takes only a few bytes per filter, so a lookup of a packet that matches nothing
-//! stays in the near caches. Packets of a batch are looked up together (`lanes::find_group`): the
+//! stays in the near caches. Packets of a batch are looked up together (`isa::find_group`): the
 //! hashes of their keys under a mask are computed in parallel, and the memory for those that pass
 //! the sieves is prefetched before any of it is read.
 
@@ -481,7 +481,7 @@ impl List {
 
     /// Looks up the packets of a batch with a bit in `wanted` run by run, if they are a few runs of plain packets
     /// whose headers agree in all bits that decide. Fills `runs` with those that have a filter. Returns `false` if
-    /// the packets are not such runs; nothing has then been looked up. [`lanes::find_runs`] instantiates this function
+    /// the packets are not such runs; nothing has then been looked up. [`isa::find_runs`](super::isa::find_runs) instantiates this function
     /// once for each family of processors.
     #[inline(always)]
     pub(super) fn find_runs<'g>(
@@ -530,7 +530,7 @@ impl List {
 
     /// Does the same as [`find`](Self::find) for the packets of a batch with a bit in the given
     /// number, and overlaps their cache misses. Calls `found` for those that have a filter.
-    /// [`lanes::find_group`] instantiates this function once for each family of processors.
+    /// [`isa::find_group`](super::isa::find_group) instantiates this function once for each family of processors.
     #[inline(always)]
     pub(super) fn find_group<'g>(
         &'g self,

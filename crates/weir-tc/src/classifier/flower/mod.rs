@@ -21,6 +21,7 @@
 pub mod dump;
 mod enc_opts;
 mod few;
+mod isa;
 pub mod key;
 mod keyed;
 mod lanes;
@@ -205,14 +206,14 @@ impl Flower {
             return Found::each(0);
         }
         let mut runs = [None; FEW_RUNS];
-        if lanes::find_runs(list, (packets, wanted), &mut runs, guard) {
+        if isa::find_runs(list, (packets, wanted), &mut runs, guard) {
             lookup.flower.dissected += u64::from(wanted.count_ones());
             return found_groups(runs.into_iter().flatten(), wanted, hits);
         }
         let mut matched = 0;
         let mut wanted = wanted;
         if let Some(few) = self.masks.few(guard) {
-            let (rows, left) = lanes::find_few(few, packets, wanted);
+            let (rows, left) = isa::find_few(few, packets, wanted);
             lookup.flower.dissected += u64::from((wanted & !left).count_ones());
             let found = found_groups(few.matched(rows), wanted, hits);
             if left == 0 {
@@ -227,7 +228,7 @@ impl Flower {
                 matched |= 1 << at;
             }
         };
-        lanes::find_group(list, (packets, wanted), &mut lookup.flower, guard, found);
+        isa::find_group(list, (packets, wanted), &mut lookup.flower, guard, found);
         Found::each(matched)
     }
 
