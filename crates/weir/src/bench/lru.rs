@@ -241,27 +241,20 @@ fn run(options: &Options) -> Result<Report, String> {
     })
 }
 
+/// What the rows of maps with common lists and with lists per CPU are called.
+const NAMES: [(&str, &str); 2] = [
+    ("insert", "common lists"),
+    ("insert-percpu", "lists per CPU"),
+];
+
 fn rates(scale: &Scale, entries: u32, rows: &mut Rows) -> Result<(), String> {
-    for (spread, name) in [
-        (Spread::Common, "common lists"),
-        (Spread::PerCpu, "lists per CPU"),
-    ] {
+    for (spread, (word, name)) in [Spread::Common, Spread::PerCpu].into_iter().zip(NAMES) {
         let options = LruOptions {
             spread,
             ..LruOptions::default()
         };
-        let map = make(entries, options)?;
+        let map = filled(entries, options)?;
         let common = spread == Spread::Common;
-        // Each CPU fills its part, so that none of them meets fresh memory later.
-        let machine = std::thread::available_parallelism().map_or(1, usize::from);
-        let cpus = if common { 1 } else { machine };
-        for cpu in 0..cpus {
-            weir_sync::percpu::bind(cpu);
-            for key in (cpu as u32..entries).step_by(cpus) {
-                let _ = map.insert(key, 1);
-            }
-        }
-        weir_sync::percpu::unbind();
         if common {
             let id = format!("hit 1 x {entries}");
             let measure = format!("look-up hit, {entries} entries");
@@ -291,7 +284,6 @@ fn rates(scale: &Scale, entries: u32, rows: &mut Rows) -> Result<(), String> {
             rows.row(id, measure, "M/s").weir.0.push(figure);
         }
         for &threads in scale.threads {
-            let word = if common { "insert" } else { "insert-percpu" };
             let id = format!("{word} {threads} x {entries}");
             let measure = format!(
                 "insert and evict in batches, {name}, {threads} threads, {entries} entries"
@@ -301,8 +293,51 @@ fn rates(scale: &Scale, entries: u32, rows: &mut Rows) -> Result<(), String> {
             });
             rows.row(id, measure, "M/s").weir.0.push(figure);
         }
+        if entries == 10_000 {
+            apart(scale, &map, entries, options, rows)?;
+        }
     }
     Ok(())
+}
+
+/// Adds the rate of two threads with a map each, which share nothing: what the machine's CPUs reach together.
+fn apart(
+    scale: &Scale,
+    map: &Map,
+    entries: u32,
+    options: LruOptions,
+    rows: &mut Rows,
+) -> Result<(), String> {
+    let (word, name) = NAMES[usize::from(options.spread != Spread::Common)];
+    let other = filled(entries, options)?;
+    let maps = [map, &other];
+    let figure = rate(2, scale.length, |seed, stop| {
+        insert_batches(maps[seed as usize % 2], seed, stop)
+    });
+    let id = format!("{word}-apart 2 x {entries}");
+    let measure = format!(
+        "insert and evict in batches, {name}, 2 threads with a map of {entries} entries each"
+    );
+    rows.row(id, measure, "M/s").weir.0.push(figure);
+    Ok(())
+}
+
+/// Makes a map and fills it: each CPU fills its part, so that none of them meets fresh memory later.
+fn filled(entries: u32, options: LruOptions) -> Result<Map, String> {
+    let map = make(entries, options)?;
+    let machine = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpus = match options.spread {
+        Spread::Common => 1,
+        _ => machine,
+    };
+    for cpu in 0..cpus {
+        weir_sync::percpu::bind(cpu);
+        for key in (cpu as u32..entries).step_by(cpus) {
+            let _ = map.insert(key, 1);
+        }
+    }
+    weir_sync::percpu::unbind();
+    Ok(map)
 }
 
 /// Measures a peer with `insert` and `get`.
@@ -372,7 +407,7 @@ fn linux_peer(scale: &Scale, entries: u32, rows: &mut Rows) -> Result<(), String
             rows.peer(&format!("hit 1 x {entries}"), "Linux", figure);
             rows.peer(&format!("hits 1 x {entries}"), "Linux", figure);
         }
-        let word = if percpu { "insert-percpu" } else { "insert" };
+        let (word, _) = NAMES[usize::from(percpu)];
         for &threads in scale.threads {
             let figure = rate(threads, scale.length, |_, stop| inserts.run(stop));
             rows.peer(&format!("{word} {threads} x {entries}"), "Linux", figure);

@@ -4,7 +4,7 @@
 use weir_map::{LruOptions, Policy};
 
 use super::super::{Curve, Row, Series};
-use super::{Scale, insert_batches, make, miss_of, misses, of, rate};
+use super::{NAMES, Scale, insert_batches, make, miss_of, misses, of, rate};
 
 fn curve(name: String, unit: &'static str, over: &'static str) -> Curve {
     Curve {
@@ -19,10 +19,7 @@ fn curve(name: String, unit: &'static str, over: &'static str) -> Curve {
 pub(super) fn threads(scale: &Scale, rows: &[Row]) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
     for &entries in scale.sizes {
-        for (word, lists) in [
-            ("insert", "common lists"),
-            ("insert-percpu", "lists per CPU"),
-        ] {
+        for (word, lists) in NAMES {
             for &threads in scale.threads {
                 let id = format!("{word} {threads} x {entries}");
                 let Some(row) = rows.iter().find(|row| row.id == id) else {
