@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_netlink::ifla::arphrd;
 use weir_netlink::{Attr, Error, LinkStats64, NdMsg, Table, Writer, errno};
 use weir_packet::Batch;
+use weir_packet::tunnel::Tunnel;
 use weir_sync::rcu::Guard;
 
 use crate::cpu::Cx;
@@ -137,6 +138,17 @@ pub trait Link: Send + Sync {
     /// (`ipv6_generate_eui64`).
     fn interface_id(&self) -> InterfaceId {
         InterfaceId::Ethernet
+    }
+
+    /// Returns whether the device gets a route to IPv6 groups when it goes up (`addrconf_add_mroute`).
+    fn has_group_route(&self) -> bool {
+        true
+    }
+
+    /// Returns the metadata by which packets to a next hop tell a bare device where it is, if the device sends by that
+    /// (`netif_keep_dst`).
+    fn next_hop(&self, _guard: &Guard, _next_hop: IpAddr) -> Option<Arc<Tunnel>> {
+        None
     }
 
     /// Returns whether a request may delete the device. If not, a request to delete it has no effect.

@@ -105,7 +105,7 @@ fn send(
     }
     let way = match parms.external {
         true => Way::by_metadata(&packet, inner, IPPROTO_IPIP, false),
-        false => Way::of(parms, inner, IPPROTO_IPIP),
+        false => Way::of_packet(&packet, parms, inner, IPPROTO_IPIP),
     };
     let Some(way) = way else {
         return tunnel.no_way(cx, device, packet);

@@ -7,6 +7,7 @@
 //! | [`parms`] | parameters and attributes |
 //! | [`lookup`] | the tunnel of a received packet, by local address, remote address and key |
 //! | [`inner`] | what is read and changed in inner packets, of all tunnels |
+//! | `isatap` | IPv4 addresses in those of next hops and senders |
 //! | [`ip6`] | tunnels over IPv6: outer headers, MTU, what they can do by their addresses |
 //! | [`outer`] | outer headers, routes and errors about packets that do not fit |
 //! | [`receive`] | decapsulation |
@@ -20,13 +21,17 @@
 //!
 //! Captures show the packets of devices without a link-layer header with an Ethernet header without addresses.
 //!
-//! Not implemented: remotes that are multicast groups (refused), remotes by the inner packet's next hop (packets
-//! through a tunnel without a remote are dropped and counted as fifo errors), encapsulation in UDP (fou, gue: EINVAL
+//! ipip and sit tunnels without a remote send by the next hops of routes, whose addresses packets carry to them as metadata
+//! ([`Link::next_hop`]).
+//!
+//! Not implemented: remotes that are multicast groups (refused), remotes by the inner packet's next hop of the other kinds
+//! (packets through a tunnel without a remote are dropped and counted as fifo errors), encapsulation in UDP (fou, gue: EINVAL
 //! as without the modules) and ICMP errors about outer packets.
 //! [`crate::tunnel_ioctl`] serves the ioctls of `ip tunnel`.
 
 pub mod inner;
 pub mod ip6;
+pub(crate) mod isatap;
 pub mod lookup;
 pub mod outer;
 pub mod parms;
@@ -34,17 +39,19 @@ pub mod ports;
 pub mod receive;
 pub mod udp;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
 use weir_netlink::ifla::{arphrd, iff};
 use weir_netlink::{Attr, Error, LinkStats64, Writer, errno};
+use weir_packet::tunnel::{Ends, Tunnel as Metadata};
 use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::once_box::OnceBox;
 use weir_sync::rcu::{Guard, Published};
 
 use self::inner::{Inner, Remembered};
+use self::isatap::Router;
 use self::lookup::{Family, TUNNELS, Tunnels, tunnels};
 use self::parms::Parms;
 use crate::cpu::Cx;
@@ -160,6 +167,10 @@ pub struct IpTunnel {
     pub failures: AtomicU32,
     /// When the last error about an outer packet came, in nanoseconds.
     pub failed: AtomicU64,
+    /// The potential routers of ISATAP, if there have ever been any. Changes hold the lock of the namespace's tunnels.
+    routers: OnceLock<Published<Vec<Router>>>,
+    /// The source of outer packets over IPv4 that the tunnel has begun with, which is its permanent address.
+    first: Ipv4Addr,
     /// The permanent address of a device of IPv6 packets, from which its IPv6 link-local address is made.
     permanent: Option<Mac>,
 }
@@ -313,7 +324,12 @@ fn make(
         (Origin::Ioctl, Family::Ipip | Family::Gre) => (MIN_MTU, largest(flavour, &parms)),
         _ => flavour.mtu,
     };
+    let first = match parms.local {
+        IpAddr::V4(local) if !flavour.ethernet => local,
+        _ => Ipv4Addr::UNSPECIFIED,
+    };
     let tunnel = Arc::new(IpTunnel {
+        first,
         flavour,
         bounds,
         parms: Published::new(&stack.domain, parms),
@@ -325,6 +341,7 @@ fn make(
         remembered: OnceLock::new(),
         failures: AtomicU32::new(0),
         failed: AtomicU64::new(0),
+        routers: OnceLock::new(),
         permanent: match flavour.family.is_ipv6() && !flavour.ethernet {
             true => Some(new.ns.random_mac()),
             false => None,
@@ -411,7 +428,22 @@ impl IpTunnel {
         outer::error(cx, device, DropReason::TUNNEL_TXINFO, packet);
     }
 
-    /// Returns the cache of the metadata of received packets.
+    /// Returns the potential routers of ISATAP, the newest first.
+    pub(crate) fn routers<'g>(&'g self, guard: &'g Guard) -> &'g [Router] {
+        let routers = self.routers.get();
+        routers.map_or(&[], |routers| routers.load(guard))
+    }
+
+    /// Sets the potential routers. The caller holds the lock of the namespace's tunnels.
+    fn set_routers(&self, to: Vec<Router>) {
+        let domain = self.parms.domain();
+        let routers = self
+            .routers
+            .get_or_init(|| Published::new(domain, Vec::new()));
+        routers.replace(to);
+    }
+
+    /// Returns the cache of the metadata of received packets and of next hops.
     pub fn remembered(&self) -> &Remembered {
         self.remembered
             .get_or_init(|| Remembered::new(self.parms.domain()))
@@ -499,7 +531,9 @@ impl Link for Handle {
         }
         match self.with(|parms| parms.local) {
             // IPv4-compatible (`addrconf_sit_config`).
-            IpAddr::V4(local) if self.0.flavour.family == Family::Sit => {
+            IpAddr::V4(local)
+                if self.0.flavour.family == Family::Sit && !self.with(|parms| parms.isatap) =>
+            {
                 match self.with(|parms| parms.remote.is_unspecified()) || local.is_unspecified() {
                     true => InterfaceId::None,
                     false => InterfaceId::Fixed(u32::from(local).into()),
@@ -515,9 +549,38 @@ impl Link for Handle {
     }
 
     fn permanent_address(&self) -> Option<Vec<u8>> {
+        if !self.0.first.is_unspecified() {
+            return Some(self.0.first.octets().into());
+        }
         let mut address = vec![0; 16];
         address.splice(..6, self.0.permanent?);
         Some(address)
+    }
+
+    /// Those of sit that have one remote, without ISATAP (`addrconf_sit_config`).
+    fn has_group_route(&self) -> bool {
+        self.0.flavour.family != Family::Sit
+            || self.with(|parms| !parms.isatap && !parms.remote.is_unspecified())
+    }
+
+    fn next_hop(&self, guard: &Guard, next_hop: IpAddr) -> Option<Arc<Metadata>> {
+        let parms = self.parms(guard);
+        let by_hop = match self.0.flavour.family {
+            Family::Ipip | Family::Sit => parms.remote.is_unspecified() && !parms.external,
+            _ => false,
+        };
+        if !by_hop && !parms.isatap {
+            return None;
+        }
+        let to = match next_hop {
+            IpAddr::V4(address) => address.octets(),
+            IpAddr::V6(address) => isatap::embedded(address, parms.isatap).octets(),
+        };
+        let metadata = Metadata {
+            hop: true,
+            ..receive::between(Ends::V4([0; 4], to))
+        };
+        Some(self.0.remembered().share(metadata, guard))
     }
 
     fn may_be_deleted(&self) -> bool {
@@ -696,7 +759,7 @@ pub(crate) fn update(
     if tunnel.flavour.family.is_ipv6() {
         return change_ip6(tunnel, device, net, parms, guard);
     }
-    parms.proto = old.proto;
+    (parms.proto, parms.isatap) = (old.proto, old.isatap);
     let bound = (parms.link, parms.fwmark) != (old.link, old.fwmark);
     let before = (tunnel.flavour.header_len)(old);
     let after = (tunnel.flavour.header_len)(&parms);

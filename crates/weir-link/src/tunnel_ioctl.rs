@@ -7,8 +7,7 @@
 //! have the host's byte order; addresses, keys, flags of GRE and the flow information that of the network. A request to a
 //! fallback device that is not there yet makes it, as loading the module does in Linux.
 //!
-//! Not implemented: 6rd (EINVAL, as of a kernel without it) and ISATAP of sit: there are no potential routers, and
-//! none can be added.
+//! Not implemented: 6rd (EINVAL, as of a kernel without it).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use crate::device::Device;
 use crate::ipip::{self, IPPROTO_MPLS};
 use crate::namespace::Namespace;
 use crate::stack::Stack;
+use crate::tunnel::isatap::{ISATAP, Router};
 use crate::tunnel::lookup::{Family, Tunnels, tunnels};
 use crate::tunnel::parms::{GRE_CSUM, GRE_KEY, GRE_ROUTING, GRE_SEQ, GRE_VERSION, Parms};
 use crate::tunnel::{self, Flavour, IpTunnel};
@@ -55,8 +55,6 @@ const ROUTER: usize = 16;
 const IP: usize = 32;
 /// `IP_DF`
 const DF: u16 = 0x4000;
-/// `SIT_ISATAP`
-const ISATAP: u16 = 1;
 
 /// The fallback devices with their kinds.
 static MODULES: [(&str, &Flavour); 7] = [
@@ -215,10 +213,11 @@ impl At<'_> {
             (parms.iflags, parms.oflags) = (flags(20), flags(22));
             (parms.ikey, parms.okey) = (key(parms.iflags, 24), key(parms.oflags, 28));
             (parms.tos, parms.ttl) = (ip[1], ip[8]);
+            parms.isatap = family == Family::Sit && native(given, 20) & ISATAP != 0;
             parms.df = half(ip, 6) & DF != 0 || parms.ttl != 0;
             parms.proto = if family == Family::Gre { 0 } else { ip[9] };
-            parms.local = Ipv4Addr::from(word(ip, 12).to_be()).into();
-            parms.remote = Ipv4Addr::from(word(ip, 16).to_be()).into();
+            parms.local = address_at(ip, 12).into();
+            parms.remote = address_at(ip, 16).into();
             return parms;
         }
         if family == Family::Ip6Tnl {
@@ -259,8 +258,7 @@ impl At<'_> {
             return failed(errno::EINVAL);
         }
         tunnel::check(parms)?;
-        let isatap = family == Family::Sit && half(given, 20) & ISATAP != 0;
-        match isatap || parms.proto == IPPROTO_MPLS {
+        match parms.proto == IPPROTO_MPLS {
             true => failed(errno::EOPNOTSUPP),
             false => Ok(()),
         }
@@ -345,8 +343,11 @@ impl At<'_> {
         Ok((device, tunnel))
     }
 
-    /// Tells that a device has changed (`netdev_state_change`).
+    /// Tells that a device that is up has changed (`netdev_state_change`).
     fn tell(&self, device: &Arc<Device>) {
+        if !device.is_up() {
+            return;
+        }
         let ns = device.namespace(self.guard).clone();
         changed(self.stack, self.guard, &ns, device, rtm::NEWLINK, 0);
     }
@@ -370,6 +371,9 @@ impl At<'_> {
             put(at + 2, &parms.oflags.to_be_bytes());
             put(at + 4, &parms.ikey.to_be_bytes());
             put(at + 8, &parms.okey.to_be_bytes());
+        }
+        if parms.isatap {
+            put(20, &ISATAP.to_ne_bytes());
         }
         match (parms.local, parms.remote) {
             (IpAddr::V4(local), IpAddr::V4(remote)) => {
@@ -399,6 +403,26 @@ impl At<'_> {
         out
     }
 
+    /// Answers a request for potential routers with as many as fit, or with that of an address (`ipip6_tunnel_get_prl`).
+    fn routers(&self, given: &[u8]) -> Vec<u8> {
+        let wanted = address_at(given, 0);
+        let most = match (word(given, 8) as usize / ROUTER, wanted.is_unspecified()) {
+            (most, true) => most,
+            (most, false) => most.min(1),
+        };
+        let routers = self.tunnel.routers(self.guard).iter();
+        let routers = routers.filter(|known| wanted.is_unspecified() || known.address == wanted);
+        let mut out = given.to_vec();
+        for router in routers.take(most) {
+            out.extend(router.address.octets());
+            out.extend(router.flags.to_ne_bytes());
+            out.resize(out.len().next_multiple_of(ROUTER), 0);
+        }
+        let len = (out.len() - ROUTER) as u32;
+        out[8..12].copy_from_slice(&len.to_ne_bytes());
+        out
+    }
+
     /// Serves the requests of sit for potential routers of ISATAP (`ipip6_tunnel_get_prl`, `ipip6_tunnel_prl_ctl`).
     fn sit(&self, request: u32, given: &[u8]) -> Result<Vec<u8>, Error> {
         let of = |size: usize| given.get(..size).ok_or(Error::new(errno::EFAULT));
@@ -406,24 +430,42 @@ impl At<'_> {
             GET_ROUTERS | ADD_ROUTER | DELETE_ROUTER | CHANGE_ROUTER if self.tunnel.fallback => {
                 failed(errno::EINVAL)
             }
-            GET_ROUTERS => {
-                let mut none = of(ROUTER)?.to_vec();
-                none[8..12].fill(0);
-                Ok(none)
-            }
+            GET_ROUTERS => Ok(self.routers(of(ROUTER)?)),
             ADD_ROUTER | DELETE_ROUTER | CHANGE_ROUTER => {
-                let router = of(ROUTER)?;
-                match (request, word(router, 0)) {
-                    (DELETE_ROUTER, 0) => Ok(Vec::new()),
-                    (_, 0) => failed(errno::EINVAL),
-                    (ADD_ROUTER, _) => failed(errno::EOPNOTSUPP),
-                    _ => failed(errno::ENXIO),
-                }
+                let given = of(ROUTER)?;
+                let router = Router {
+                    address: address_at(given, 0),
+                    flags: native(given, 4),
+                };
+                let all = self.all()?;
+                let done = all.change_routers(&self.tunnel, self.guard, |routers| {
+                    change_routers(request, router, routers)
+                });
+                self.tell(&self.device);
+                done.map(|()| given.to_vec())
             }
             // Those for 6rd, as of a kernel without it.
             _ => failed(errno::EINVAL),
         }
     }
+}
+
+/// Adds, deletes or changes a potential router (`ipip6_tunnel_add_prl`, `ipip6_tunnel_del_prl`).
+fn change_routers(request: u32, router: Router, routers: &mut Vec<Router>) -> Result<(), Error> {
+    let mut known = routers.iter();
+    let found = known.position(|known| known.address == router.address);
+    match (request, router.address.is_unspecified(), found) {
+        (DELETE_ROUTER, true, _) => routers.clear(),
+        (_, true, _) => return failed(errno::EINVAL),
+        (ADD_ROUTER, _, Some(_)) => return failed(errno::EEXIST),
+        (ADD_ROUTER, _, None) => routers.insert(0, router),
+        (_, _, None) => return failed(errno::ENXIO),
+        (DELETE_ROUTER, _, Some(at)) => {
+            routers.remove(at);
+        }
+        (_, _, Some(at)) => routers[at] = router,
+    }
+    Ok(())
 }
 
 fn c_bytes(bytes: &[u8]) -> &[u8] {
@@ -434,6 +476,16 @@ fn c_bytes(bytes: &[u8]) -> &[u8] {
 fn word(bytes: &[u8], at: usize) -> u32 {
     let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
     word.map_or(0, |word| u32::from_ne_bytes(*word))
+}
+
+/// Returns the short integer of the host's byte order at an offset in bytes.
+fn native(bytes: &[u8], at: usize) -> u16 {
+    half(bytes, at).to_be()
+}
+
+/// Returns the IPv4 address at an offset in bytes.
+fn address_at(bytes: &[u8], at: usize) -> Ipv4Addr {
+    Ipv4Addr::from(word(bytes, at).to_be())
 }
 
 /// Returns the integer of the network's byte order at an offset in bytes.

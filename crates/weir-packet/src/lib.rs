@@ -55,7 +55,7 @@ pub use dissect::{FlowKeys, Used, dissect, dissect_frame, five_tuple_hash, flow_
 pub use drop_reason::{DropClass, DropReason};
 pub use jhash::jhash2;
 pub use packet::{
-    Arrival, Flags, LongPackets, Meta, Packet, PacketType, SegmentKind, Segments, VlanTag,
+    Arrival, Flags, LongPackets, Meta, NodeType, Packet, PacketType, SegmentKind, Segments, VlanTag,
 };
 pub use pool::{Cache, Pool, PoolConfig};
 pub use tunnel::Tunnel;

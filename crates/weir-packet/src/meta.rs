@@ -87,6 +87,21 @@ impl std::fmt::Debug for Flags {
     }
 }
 
+/// What a tunnel knows of the sender of a packet, by which neighbour discovery judges its messages (`ndisc_nodetype`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum NodeType {
+    /// Nothing.
+    #[default]
+    Unspecified = 0,
+    /// It is a host.
+    Host = 1,
+    /// It is a router that is no default router.
+    NoDefault = 2,
+    /// It is a default router.
+    Default = 3,
+}
+
 /// A VLAN tag: protocol (0x8100 or 0x88a8) and control information (PCP, DEI, VID).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VlanTag {

@@ -32,15 +32,17 @@
 #![allow(unsafe_code)] // the handle is a raw pointer into the arena
 
 pub use self::arrival::Arrival;
-pub use crate::meta::{Flags, LongPackets, Meta, PacketType, SegmentKind, Segments, VlanTag};
+pub use crate::meta::{
+    Flags, LongPackets, Meta, NodeType, PacketType, SegmentKind, Segments, VlanTag,
+};
 pub use crate::record::{FRAME_DATA, HEADROOM, JUMBO_DATA, Record};
 
 use crate::arena::{Class, FRAME, JUMBO, PAGE, RECORD};
 use crate::conn::Conn;
 use crate::depot;
 use crate::record::{
-    self, CONN, CONN_AT, CONN_END, DEPARTS, Layout, SEGMENTS, SEGMENTS_AT, SEGMENTS_END, TUNNEL,
-    TUNNEL_LEN, UNSET, VLAN, class_of, frame_of,
+    self, CONN, CONN_AT, CONN_END, DEPARTS, Layout, NODE_TYPE, SEGMENTS, SEGMENTS_AT, SEGMENTS_END,
+    TUNNEL, TUNNEL_LEN, UNSET, VLAN, class_of, frame_of,
 };
 use crate::tunnel::Tunnel;
 use std::mem::offset_of;
@@ -539,6 +541,24 @@ impl Packet {
                 self.time = time;
             }
         }
+    }
+
+    /// Returns what the tunnel that received the packet knows of its sender.
+    #[inline]
+    pub fn node_type(&self) -> NodeType {
+        match self.layout().marks & NODE_TYPE {
+            0x0 => NodeType::Unspecified,
+            0x4 => NodeType::Host,
+            0x8 => NodeType::NoDefault,
+            _ => NodeType::Default,
+        }
+    }
+
+    /// Sets what the tunnel that received the packet knows of its sender.
+    #[inline]
+    pub fn set_node_type(&mut self, to: NodeType) {
+        let l = self.layout_mut();
+        l.marks = l.marks & !NODE_TYPE | (to as u8) << 2;
     }
 
     /// Returns the tunnel metadata (`skb_tunnel_info`).

@@ -21,6 +21,8 @@ pub(crate) const UNSET: u16 = u16::MAX;
 pub(crate) const TUNNEL: u8 = 0x80;
 /// Bits of [`Layout::marks`]: the protocol of the VLAN tag.
 pub(crate) const VLAN: u8 = 0x03;
+/// Bits of [`Layout::marks`]: the [`NodeType`](crate::NodeType).
+pub(crate) const NODE_TYPE: u8 = 0x0c;
 /// Bit of [`Layout::marks`]: `time` is the packet's departure time.
 pub(crate) const DEPARTS: u8 = 0x40;
 /// Bit of [`Layout::marks`]: the bytes behind the place of that reference describe the segments of the packet.
@@ -46,7 +48,7 @@ pub(crate) struct Layout {
     pub(crate) network: u16,
     pub(crate) transport: u16,
     pub(crate) vlan_tci: u16,
-    pub(crate) marks: u8, // VLAN: 0 none, 1 802.1Q, 2 802.1ad; TUNNEL; DEPARTS; SEGMENTS; CONN
+    pub(crate) marks: u8, // VLAN: 0 none, 1 802.1Q, 2 802.1ad; NODE_TYPE; TUNNEL; DEPARTS; SEGMENTS; CONN
     pub(crate) pkt_type: PacketType,
 }
 

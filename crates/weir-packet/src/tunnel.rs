@@ -117,6 +117,9 @@ pub struct Tunnel {
     pub transmit: bool,
     /// True if only the key counts, and the table of the device has the rest (`IP_TUNNEL_INFO_BRIDGE`).
     pub bridge: bool,
+    /// True if it only says where the next hop of the packet's route is, for a tunnel without a remote of its own: no
+    /// rule has set it, and none sees it.
+    pub hop: bool,
 }
 
 // A million rules have one each. With the reference counts it takes 56 bytes, for which malloc uses

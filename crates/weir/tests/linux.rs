@@ -172,6 +172,12 @@ fn sit() {
     same_as_linux("sit");
 }
 
+/// `ip tunnel ... mode isatap`, `ip tunnel prl`
+#[test]
+fn isatap() {
+    same_as_linux("isatap");
+}
+
 /// Bonds of mode 802.3ad, `/proc/net/bonding` and `/sys/class/net/BOND/bonding`.
 #[test]
 fn lacp() {

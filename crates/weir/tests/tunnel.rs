@@ -236,6 +236,16 @@ fn ipv6_comes_out_of_ipv4() {
 }
 
 #[test]
+fn next_hops_decide_where_packets_go() {
+    same_as_linux("sit-hop", ("in0", "hopinner.pcap"), "u0");
+}
+
+#[test]
+fn senders_decide_what_comes_out_of_ipv4() {
+    same_as_linux("sit-senders", ("u0", "sitouter.pcap"), "out0");
+}
+
+#[test]
 fn packets_go_into_ipv6() {
     same_as_linux("ip6tnl", ("in0", "ip6inner.pcap"), "u0");
 }

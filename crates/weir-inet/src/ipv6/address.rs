@@ -518,7 +518,10 @@ impl Work<'_, '_> {
         if site.on(Ipv6Conf::DisableIpv6) {
             return;
         }
-        self.add_multicast_route();
+        match site.device.link.has_group_route() {
+            true => self.add_multicast_route(),
+            false => self.renew_groups(),
+        }
         self.start_all(kept);
         if site.device.is_l3_master() {
             return;

@@ -28,7 +28,7 @@ use weir_packet::header::ndisc::{
 };
 use weir_packet::header::{ETH_P_IPV6, Icmp, Ipv6};
 use weir_packet::packet::Flags;
-use weir_packet::{Batch, DropReason, Packet, PacketType, VlanTag};
+use weir_packet::{Batch, DropReason, NodeType, Packet, PacketType, VlanTag};
 
 use super::forward::Hop;
 use super::select::{link_local_of, own_kind, select_address};
@@ -273,7 +273,12 @@ fn judge(
         }
         NDISC_NEIGHBOUR_ADVERTISEMENT => advertised(cx, device, ends, message),
         NDISC_ROUTER_SOLICITATION => router_solicited(cx, device, ends, message),
-        NDISC_ROUTER_ADVERTISEMENT => super::ra::received(cx, device, ends.src, message),
+        NDISC_ROUTER_ADVERTISEMENT => {
+            super::ra::received(cx, device, ends.src, message, packet.node_type())
+        }
+        NDISC_REDIRECT if matches!(packet.node_type(), NodeType::Host | NodeType::NoDefault) => {
+            Err(DropReason::NOT_SPECIFIED)
+        }
         NDISC_REDIRECT => better_hop(cx, device, &header, message),
         _ => Ok(()),
     }

@@ -16,7 +16,8 @@
 //! | options for resolvers | | a message to listeners (`RTM_NEWNDUSEROPT`) |
 //!
 //! Lifetimes below `accept_ra_min_lft` are ignored, and routers that are this host itself unless
-//! `accept_ra_from_local` is set.
+//! `accept_ra_from_local` is set. Tunnels of ISATAP say which senders are hosts, which are ignored, and which are no default
+//! routers, of which only routes count.
 //!
 //! Not implemented: `IFLA_INET6_FLAGS` (managed and other configuration) and its notification,
 //! `IFLA_INET6_RA_MTU`.
@@ -25,10 +26,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use weir_netlink::{nlm, rta};
-use weir_packet::DropReason;
 use weir_packet::header::ndisc::{
     ND_OPT_MTU, ND_OPT_PREFIX_INFO, ND_OPT_SOURCE_LL_ADDR, NdOption, RouterAdvertisement, options,
 };
+use weir_packet::{DropReason, NodeType};
 
 use super::address::auto::Prefix;
 use super::nd;
@@ -85,6 +86,7 @@ pub(super) fn received(
     device: &Arc<Device>,
     src: Ipv6Addr,
     message: &[u8],
+    sender: NodeType,
 ) -> Result<(), DropReason> {
     let header = RouterAdvertisement::new(message).ok_or(DropReason::PKT_TOO_SMALL)?;
     let rest = message.get(RouterAdvertisement::LEN..).unwrap_or_default();
@@ -93,13 +95,17 @@ pub(super) fn received(
     }
     let options: Result<Vec<NdOption<'_>>, _> = options(rest).collect();
     let options = options.map_err(|_| DropReason::IPV6_NDISC_BAD_OPTIONS)?;
+    if sender == NodeType::Host {
+        return Err(DropReason::NOT_SPECIFIED);
+    }
+    let is_interior = sender == NodeType::NoDefault;
     let ns = device.namespace(cx.guard).clone();
     let site = Site::new(cx.stack, cx.guard, &ns, device);
     let conf = &device.conf().ipv6;
     let accepted = accepts(device);
     let own = device.ipv6().addresses.get(src, cx.guard);
     let is_foreign = conf.on(Ipv6Conf::AcceptRaFromLocal) || own.is_none_or(|a| a.is_tentative());
-    if accepted {
+    if accepted && !is_interior {
         device.ipv6().stop_solicitations(&site);
         let lifetime = u32::from(header.lifetime());
         if conf.on(Ipv6Conf::AcceptRaDefrtr) && is_foreign && !is_short(&site, lifetime) {
@@ -132,8 +138,13 @@ pub(super) fn received(
     let of_kind = |kind: u8| options.iter().filter(move |option| option.kind == kind);
     if is_foreign && conf.on(Ipv6Conf::AcceptRaRtrPref) {
         for option in of_kind(ND_OPT_ROUTE_INFO) {
-            route_information(&site, src, option.body);
+            if !is_interior || option.body.first() != Some(&0) {
+                route_information(&site, src, option.body);
+            }
         }
+    }
+    if is_interior {
+        return Ok(());
     }
     if conf.on(Ipv6Conf::AcceptRaPinfo) {
         for prefix in of_kind(ND_OPT_PREFIX_INFO).filter_map(|o| Prefix::read(o.body)) {

@@ -39,7 +39,8 @@ pub fn output(
     mut batch: Batch,
 ) {
     if device.is_bare() {
-        return send_bare(cx, device, batch);
+        let count = batch.len();
+        return send_bare(cx, device, [(next_hop, count)], batch);
     }
     let count = batch.len();
     let group = if broadcast {
@@ -62,12 +63,25 @@ pub fn output(
     }
 }
 
-/// Sends packets on a device without a link-layer header: there is nobody to resolve.
-fn send_bare(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
-    for packet in batch.iter_mut() {
-        packet.protocol = protocol_of(packet);
-        packet.reset_mac();
-        packet.set_network(0);
+/// Sends packets on a device without a link-layer header: there is nobody to resolve. `hops` are the next hops, each with
+/// the number of its packets.
+fn send_bare(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    hops: impl IntoIterator<Item = (IpAddr, usize)>,
+    mut batch: Batch,
+) {
+    let mut packets = batch.iter_mut();
+    for (next_hop, count) in hops {
+        let to = device.link.next_hop(cx.guard, next_hop);
+        for packet in packets.by_ref().take(count) {
+            packet.protocol = protocol_of(packet);
+            packet.reset_mac();
+            packet.set_network(0);
+            if to.is_some() && !packet.has_tunnel() {
+                packet.set_tunnel(to.clone());
+            }
+        }
     }
     cx.state.stages.end(Stage::Neighbour, batch.len());
     cx.transmit(device, batch);
@@ -103,7 +117,8 @@ pub struct Run<'g> {
 /// batch in their order. The runs together are the batch.
 pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], mut batch: Batch) {
     if device.is_bare() {
-        return send_bare(cx, device, batch);
+        let hops = runs.iter().map(|run| (run.next_hop, run.count));
+        return send_bare(cx, device, hops, batch);
     }
     let mut macs = [None; BATCH];
     find(cx, device, runs, &mut macs);
@@ -131,7 +146,8 @@ pub fn output_to(
     mut batch: Batch,
 ) {
     if device.is_bare() {
-        return send_bare(cx, device, batch);
+        let hops = to.iter().flatten().map(|(entry, _)| (entry.key.address, 1));
+        return send_bare(cx, device, hops, batch);
     }
     let (source, now) = (device.address(), cx.time_of_use());
     let mut whole = true;

@@ -199,7 +199,12 @@ impl Remembered {
             }
         };
         match tunnel.ends.src() {
-            IpAddr::V4(src) => put(0, &src.octets()),
+            IpAddr::V4(src) => {
+                put(0, &src.octets());
+                if let IpAddr::V4(dst) = tunnel.ends.dst() {
+                    put(4, &dst.octets());
+                }
+            }
             IpAddr::V6(src) => put(0, &src.octets()),
         }
         put(16, &tunnel.id.to_be_bytes());

@@ -15,6 +15,7 @@ use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Domain, Guard};
 
+use super::isatap::Router;
 use super::{IpTunnel, Parms};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
@@ -353,6 +354,23 @@ impl Tunnels {
         self.take_out(device.key, tunnel, guard);
         tunnel.parms.replace(parms);
         self.insert(device, tunnel, guard);
+        Ok(())
+    }
+
+    /// Changes the potential routers of a tunnel.
+    ///
+    /// # Errors
+    /// Those of the change, after which the routers are as before.
+    pub(crate) fn change_routers(
+        &self,
+        tunnel: &IpTunnel,
+        guard: &Guard,
+        change: impl FnOnce(&mut Vec<Router>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let _all = self.all.lock();
+        let mut routers = tunnel.routers(guard).to_vec();
+        change(&mut routers)?;
+        tunnel.set_routers(routers);
         Ok(())
     }
 

@@ -105,15 +105,28 @@ pub struct Way {
 }
 
 impl Way {
-    /// The way of a tunnel that has its own remote. Returns `None` if it has none: only the inner packet's next hop
-    /// could say where to.
+    /// The way of a tunnel that has its own remote. Returns `None` if it has none.
     pub fn of(parms: &Parms, inner: &Inner, protocol: u8) -> Option<Self> {
-        if parms.remote.is_unspecified() {
+        Self::to(parms.remote, parms, inner, protocol)
+    }
+
+    /// The way of a tunnel that has no remote of its own, unless it does, by the next hop of the packet.
+    pub fn of_packet(packet: &Packet, parms: &Parms, inner: &Inner, protocol: u8) -> Option<Self> {
+        let remote = match parms.remote.is_unspecified() {
+            true => next_hop(packet)?,
+            false => parms.remote,
+        };
+        Self::to(remote, parms, inner, protocol)
+    }
+
+    /// The way to a remote. Returns `None` if it is unspecified.
+    pub fn to(remote: IpAddr, parms: &Parms, inner: &Inner, protocol: u8) -> Option<Self> {
+        if remote.is_unspecified() {
             return None;
         }
         Some(Self {
             src: parms.local,
-            dst: parms.remote,
+            dst: remote,
             protocol,
             ttl: parms.ttl,
             tos: inherited(parms.tos, inner),
@@ -144,6 +157,13 @@ impl Way {
             link: 0,
         })
     }
+}
+
+/// Returns where the next hop of a packet's route is, if the device has asked for that ([`crate::Link::next_hop`]);
+/// unspecified if the address of the next hop does not say it.
+pub fn next_hop(packet: &Packet) -> Option<IpAddr> {
+    let tunnel = packet.tunnel().filter(|tunnel| tunnel.hop)?;
+    Some(tunnel.ends.dst())
 }
 
 /// Returns the type of service of a tunnel, of which bit 0 says to copy the inner packet's.

@@ -80,6 +80,8 @@ pub struct Parms {
     pub encap_limit: u8,
     /// Those of ERSPAN.
     pub erspan: Erspan,
+    /// Of sit: the addresses of next hops say where to, and senders are hosts or potential routers (`SIT_ISATAP`).
+    pub isatap: bool,
 }
 
 impl Parms {
@@ -108,6 +110,7 @@ impl Parms {
             flowinfo: 0,
             encap_limit: 0,
             erspan: Erspan::default(),
+            isatap: false,
         }
     }
 

@@ -42,18 +42,28 @@ impl Info {
 /// Returns the metadata of a received packet with an outer header, without a key.
 pub fn metadata(outer: &Outer) -> Tunnel {
     Tunnel {
-        ends: Ends::new(outer.src, outer.dst).unwrap_or(Ends::V4([0; 4], [0; 4])),
+        tos: outer.tos,
+        ttl: outer.ttl,
+        ..between(Ends::new(outer.src, outer.dst).unwrap_or(Ends::V4([0; 4], [0; 4])))
+    }
+}
+
+/// Returns metadata with nothing but these ends.
+pub fn between(ends: Ends) -> Tunnel {
+    Tunnel {
+        ends,
         options: None,
         id: 0,
         has_id: false,
         src_port: 0,
         dst_port: 0,
-        tos: outer.tos,
-        ttl: outer.ttl,
+        tos: 0,
+        ttl: 0,
         checksum: false,
         dont_fragment: false,
         transmit: false,
         bridge: false,
+        hop: false,
     }
 }
 

@@ -197,7 +197,7 @@ fn tunnel(tunnel: Option<&Tunnel>, keys: &mut FlowKeys) {
     (keys.enc_tos, keys.enc_ttl) = (0, 0);
     (keys.enc_opts_len, keys.enc_opts_type) = (0, 0);
     keys.enc_opts = [0; OPTS_ROOM];
-    let Some(tunnel) = tunnel else {
+    let Some(tunnel) = tunnel.filter(|tunnel| !tunnel.hop) else {
         return;
     };
     match &tunnel.ends {

@@ -203,7 +203,11 @@ fn a_departure_time_does_not_affect_the_other_marks() {
     }));
     assert_eq!((packet.departure(), packet.time), (Some(9), 9));
     assert_eq!(packet.copy().unwrap().departure(), Some(9));
+    packet.set_node_type(NodeType::Default);
+    packet.set_node_type(NodeType::NoDefault);
     packet.set_vlan(None);
+    assert_eq!(packet.copy().unwrap().node_type(), NodeType::NoDefault);
+    packet.set_node_type(NodeType::Unspecified);
     assert_eq!(packet.departure(), Some(9));
     packet.set_departure(None);
     assert_eq!(packet.departure(), None);
@@ -228,6 +232,7 @@ fn tunnel_metadata_is_shared_and_dropped_with_the_packet() {
         dont_fragment: false,
         transmit: true,
         bridge: false,
+        hop: false,
     });
     let mut p = pool.packet(b"frame").unwrap();
     p.reset_mac();

@@ -85,7 +85,10 @@ impl Kind for Sample {
             protocol: packet.protocol,
             data,
             cut: u32::try_from(cut).unwrap_or(u32::MAX),
-            tunnel: packet.tunnel().map(|tunnel| &**tunnel),
+            tunnel: packet
+                .tunnel()
+                .map(|tunnel| &**tunnel)
+                .filter(|tunnel| !tunnel.hop),
         };
         self.groups.sample(&sampling.group, &sampled);
         control

@@ -426,6 +426,7 @@ fn tunnel(action: i32, tb: &Table<'_>) -> Result<Option<Arc<Tunnel>>, Error> {
         dont_fragment: false,
         transmit: true,
         bridge: false,
+        hop: false,
     })))
 }
 

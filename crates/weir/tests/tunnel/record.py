@@ -342,6 +342,55 @@ def ip6routes():
     return made
 
 
+def between(frame, src, dst):
+    """Returns a frame whose packet has other addresses, without a right checksum of its payload."""
+    packet = frame[14:]
+    if ":" in src:
+        return frame[:14] + packet[:8] + v6(src) + v6(dst) + packet[40:]
+    head = packet[:10] + bytes(2) + v4(src) + v4(dst)
+    return frame[:14] + head[:10] + struct.pack("!H", checksum(head)) + head[12:] + packet[20:]
+
+
+def hopinners():
+    """Returns frames for in0, whose packets are routed to tunnels without a remote."""
+    inner = frames()
+    six = ["2002:c000:202::1", "2002:c000:203::1", "2002::1", "::192.0.2.4", "2001:db8:b::1", "2001:db8:c::1"]
+    six += ["2001:db8:a::1", "2001:db8:a1::1", "2001:db8:a2::1", "2001:db8:a3::5efe:192.0.2.4", "2001:db8:a3::200:5efe:192.0.2.3"]
+    six += ["2001:db8:a3::300:5efe:192.0.2.3", "2001:db8:a4::1", "2001:db8:d::1", "2001:db8:e::1"]
+    four = ["10.8.1.1", "10.8.2.1", "10.8.3.1", "10.8.4.1", "10.8.9.1", "10.8.8.1"]
+    made = [between(frame, "2001:db8::1", to) for to in six for frame in (inner["ip6-udp"], inner["ip6-tcp-ect"])]
+    return made + [between(frame, "192.0.2.99", to) for to in four for frame in (inner["ip4-udp"], inner["ip4-tcp"])]
+
+
+def sitouters():
+    """Returns frames for sit devices that look at their senders."""
+    inner = frames()
+    udp, plain6 = inner["ip4-udp"], inner["ip6-udp"]
+
+    def made(src, dst, outer, to="192.0.2.1"):
+        frame = ip(41, between(plain6, src, dst)[14:], src=outer)
+        return between(frame, outer, to)
+
+    def advertises(src, outer, prefix, lifetime=1800):
+        options = struct.pack("!BBBBIII", 3, 4, 64, 0xC0, 7200, 3600, 0) + v6(prefix)
+        options += struct.pack("!BBBBI", 24, 1, 0, 0, 900) + struct.pack("!BBBBI", 24, 2, 48, 8, 900) + v6(prefix)[:8]
+        data = struct.pack("!BBHBBHII", 134, 0, 0, 50, 0, lifetime, 0, 0) + options
+        ends = v6(src) + v6("ff02::1")
+        data = data[:2] + struct.pack("!H", checksum(ends + struct.pack("!II", len(data), 58) + data)) + data[4:]
+        return ip(41, struct.pack("!IHBB", 6 << 28, len(data), 58, 255) + ends + data, src=outer)
+
+    six, own = "2001:db8::1", "2001:db8:a::5efe:192.0.2.1"
+    out = [made(six, own, f"192.0.2.{n}") for n in (2, 3, 4)]
+    for net in ("2001:db8:a::", "fe80::", "2001:db8:b::"):
+        out += [made(net + id, own, f"192.0.2.{n}") for id in ("5efe:192.0.2.4", "200:5efe:192.0.2.4", "300:5efe:192.0.2.4") for n in (3, 4, 5)]
+    for dst in ("2002:c000:207::1", "2002:c000:207:1::1", "2002:c000:208::1", six):
+        out += [made(src, dst, f"192.0.2.{n}", "192.0.2.7") for src in ("2002:c000:202::1", "2002:c000:203::1", six) for n in (2, 3)]
+    out += [ip(4, udp[14:], src="192.0.2.4"), ip(41, plain6[14:40], src="192.0.2.4")]
+    out += [advertises("fe80::5efe:192.0.2.2", "192.0.2.2", "2001:db8:2::"), advertises("fe80::5efe:192.0.2.3", "192.0.2.3", "2001:db8:3::")]
+    out += [advertises("fe80::5efe:192.0.2.4", "192.0.2.4", "2001:db8:4::"), advertises("fe80::9", "192.0.2.2", "2001:db8:5::", 0)]
+    return out
+
+
 def write(path, packets):
     with open(path, "wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
@@ -389,7 +438,7 @@ def main():
     text = open(script).read()
     inlet, kind = re.search(r"^# in: (\w+) (\w+)$", text, re.M).groups()
     outlet = re.search(r"^# out: (\w+)$", text, re.M).group(1)
-    made = {"inner": inners, "outer": outers, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "erspanouter": erspanouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes}[kind]()
+    made = {"inner": inners, "outer": outers, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "erspanouter": erspanouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes, "hopinner": hopinners, "sitouter": sitouters}[kind]()
     write(f"{HERE}/{kind}.pcap", made)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["sh", script], check=True)

@@ -23,6 +23,7 @@ use crate::clock::SECOND;
 use crate::fib::address::prefix6;
 use crate::fib::host::WithRoutes;
 use crate::ipv6::WithIpv6;
+use crate::kind::InterfaceId;
 use crate::layers::Site;
 use crate::settings::{Ipv6Conf, WithSettings};
 
@@ -78,7 +79,10 @@ fn address_in(site: &Site<'_>, prefix: Ipv6Addr) -> Option<(Ipv6Addr, bool, u32)
     {
         return Some((address, false, ifa::f::STABLE_PRIVACY));
     }
-    let own = u128::from(link_local(device.address(), device.link.device_id()));
+    let own = match device.link.interface_id() {
+        InterfaceId::Fixed(id) => id.into(),
+        _ => u128::from(link_local(device.address(), device.link.device_id())),
+    };
     Some(((high | own << 64 >> 64).into(), false, 0))
 }
 

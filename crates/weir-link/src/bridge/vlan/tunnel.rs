@@ -98,6 +98,7 @@ impl Group {
             dont_fragment: false,
             transmit: true,
             bridge: true,
+            hop: false,
         }));
         self.tunnels.insert(at, (id, vid));
         Ok(())

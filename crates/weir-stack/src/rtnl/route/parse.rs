@@ -411,6 +411,7 @@ fn encap(ty: Option<Attr<'_>>, attr: Option<Attr<'_>>) -> Result<Option<Arc<Enca
             dont_fragment: has(tunnel_flag::DONT_FRAGMENT),
             transmit: true,
             bridge: false,
+            hop: false,
         }),
         id,
         flags,

@@ -299,6 +299,7 @@ fn packet(stack: &Stack, flow: &Flow) -> Packet {
             dont_fragment: false,
             transmit: false,
             bridge: false,
+            hop: false,
         })
     });
     assert!(packet.set_tunnel(tunnel));
