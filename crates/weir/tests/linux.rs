@@ -178,6 +178,14 @@ fn isatap() {
     same_as_linux("isatap");
 }
 
+/// Groups with sources: IGMPv3 and MLDv2 of a bridge.
+#[test]
+fn bridge_mdb_sources() {
+    if has("python3", "python3") {
+        same_as_linux("bridge-mdb-sources");
+    }
+}
+
 /// Bonds of mode 802.3ad, `/proc/net/bonding` and `/sys/class/net/BOND/bonding`.
 #[test]
 fn lacp() {

@@ -512,8 +512,12 @@ impl Bridge {
             ETH_P_IPV6 => To::V6(octets.get(38..54)?.try_into().ok()?),
             _ => To::Mac(dst),
         };
+        let source = || match packet.protocol {
+            ETH_P_IP => Some(To::V4(octets.get(26..30)?.try_into().ok()?)),
+            _ => Some(To::V6(octets.get(22..38)?.try_into().ok()?)),
+        };
         self.snooping
-            .audience(cx.guard, (lane.vid(), group), heard, cx.now)
+            .audience(cx.guard, (lane.vid(), group), source, heard, cx.now)
     }
 
     /// Sends a frame by the ports with members or routers, and to single hosts (`br_multicast_flood`).
@@ -531,9 +535,12 @@ impl Bridge {
         // The copy of a port's first member is that of its routers as well.
         let resolve = |(target, is_first): (Target, bool)| {
             let port = ports.numbered(target.port)?;
-            let alone = target.host != BROADCAST
-                && port.has(brport::MCAST_TO_UCAST)
-                && !(is_first && audience.has_router(target.port));
+            let to_hosts = port.has(brport::MCAST_TO_UCAST);
+            let to_router = is_first && audience.has_router(target.port);
+            if audience.is_deaf(&target) && !to_hosts && !to_router {
+                return None;
+            }
+            let alone = target.host != BROADCAST && to_hosts && !to_router;
             Some((port, alone.then_some(target.host)))
         };
         for (port, host) in audience.targets().filter_map(resolve) {

@@ -8,6 +8,9 @@
 //! | file | contents |
 //! |---|---|
 //! | `multicast/message` | IGMP and MLD in frames |
+//! | `multicast/records` | reports with sources, and the queries that follow |
+//! | `multicast/sources` | sources of members and their entries |
+//! | `multicast/hosts` | hosts behind ports that leave fast |
 //! | `multicast/context` | timers, times and routers: of the bridge, or of one VLAN with `mcast_vlan_snooping` |
 //! | `multicast/shared` | what the data path reads |
 //! | `multicast/vlan` | contexts of VLANs |
@@ -15,18 +18,22 @@
 //! | `multicast/run` | lock, timers, notifications, queries, settings |
 //! | `multicast/wire` | `bridge mdb` |
 //!
-//! Reports of all versions are heard as by Linux with its settings `mcast_igmp_version 2` and `mcast_mld_version 1`:
-//! sources are not told apart. Not implemented: the versions 3 and 2 with entries per source; the bridge's own queries do not reach its own host.
+//! Reports of all versions are heard. With `mcast_igmp_version 2` and `mcast_mld_version 1`, the default, sources are not
+//! told apart. Not implemented: the bridge's own queries do not reach its own host.
 
 mod context;
+mod hosts;
 pub mod message;
 mod options;
+mod records;
 mod run;
 mod shared;
+mod sources;
 mod vlan;
 mod wire;
 
 pub use context::Options;
+pub use hosts::HOSTS;
 pub use run::check;
 pub use shared::{Audience, Counts, Shared};
 pub use wire::{change, check_dump, messages};
@@ -36,12 +43,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::{Error, errno, rtm};
-use weir_packet::header::ethernet::BROADCAST;
 use weir_sync::rcu::Guard;
 
 use self::context::{Common, Context, Own, Snooped};
+use self::hosts::Mode;
 use self::message::{Heard, Query};
+use self::records::Ask;
 use self::shared::Reach;
+use self::sources::{Details, Id};
 use super::port::Port;
 use crate::clock::{SECOND, TimerId};
 use crate::device::Mac;
@@ -105,6 +114,10 @@ pub struct Target {
     pub port: u16,
     /// The host, or everyone ([`BROADCAST`]).
     pub host: Mac,
+    /// Frames of sources of which the table says nothing are not for it: it includes sources.
+    pub includes: bool,
+    /// The frames of the source are not for it.
+    pub blocked: bool,
 }
 
 /// Who gets the frames of a group.
@@ -138,9 +151,33 @@ struct Member {
     fast_leave: bool,
     by_user: bool,
     timer: Option<u64>,
+    mode: Mode,
+    /// In the entry of a source: its frames are blocked.
+    blocked: bool,
+    /// In the entry of a source: it is there since it excludes others (`MDB_PG_FLAGS_STAR_EXCL`).
+    by_group: bool,
+    details: Option<Box<Details>>,
 }
 
 impl Member {
+    /// Returns a member that a host has reported.
+    fn new(port: &Port, host: Mac) -> Self {
+        Self {
+            made: 0,
+            port: port.number,
+            host,
+            ifindex: port.device.ifindex(),
+            permanent: false,
+            fast_leave: false,
+            by_user: false,
+            timer: None,
+            mode: Mode::Exclude,
+            blocked: false,
+            by_group: false,
+            details: None,
+        }
+    }
+
     /// Returns whether this is a port's membership, or, if each host of the port gets copies of its own, that of a
     /// host (`br_port_group_equal`).
     fn is(&self, port: &Port, host: Mac) -> bool {
@@ -190,6 +227,13 @@ impl Snoop {
         self.contexts.binary_search_by_key(&vid, |one| one.vid)
     }
 
+    /// Returns whether the sources of an entry's members are shown.
+    fn shows_sources(&self, key: &Key) -> bool {
+        let options = &self.contexts[0].options;
+        let family = key.group.family();
+        family.is_some_and(|family| options.has_sources(family))
+    }
+
     /// Returns the context of a VLAN.
     fn of(&self, vid: u16) -> Option<&Context> {
         self.contexts.get(self.find(vid).ok()?)
@@ -200,8 +244,8 @@ impl Snoop {
 enum Effect {
     /// The listeners of `RTNLGRP_MDB` hear of it.
     Tell(u16, Vec<u8>),
-    /// A query leaves by a port, in a VLAN if not 0: family, group or all, time in ns in which hosts answer.
-    Ask(Arc<Port>, u16, Family, Option<Group>, u64),
+    /// A query leaves.
+    Ask(Ask),
 }
 
 /// One event; see the module documentation.
@@ -244,6 +288,12 @@ impl Step<'_> {
         self.context().place(number)
     }
 
+    fn port(&self, number: u16) -> Option<Arc<Port>> {
+        let mut ports = self.snoop.contexts[0].ports.iter();
+        let one = ports.find(|one| one.port.number == number)?;
+        Some(one.port.clone())
+    }
+
     /// Returns whether messages of a port, or of the bridge itself, count (`br_multicast_ctx_should_use`).
     fn counts(&self, port: Option<&Port>) -> bool {
         let context = self.context();
@@ -271,7 +321,12 @@ impl Step<'_> {
             members: entry
                 .members
                 .iter()
-                .map(|&Member { port, host, .. }| Target { port, host })
+                .map(|member| Target {
+                    port: member.port,
+                    host: member.host,
+                    includes: member.mode == Mode::Include,
+                    blocked: member.blocked,
+                })
                 .collect(),
             host: entry.host,
         };
@@ -279,7 +334,8 @@ impl Step<'_> {
     }
 
     fn tell(&mut self, key: &Key, member: Option<&Member>, timer: Option<u64>, ty: u16) {
-        let body = wire::entry_body(self.ifindex, key, member, timer, self.now);
+        let sources = self.snoop.shows_sources(key);
+        let body = wire::entry_body(self.ifindex, key, member, (timer, sources), self.now);
         self.out.push(Effect::Tell(ty, body));
     }
 
@@ -308,6 +364,7 @@ impl Step<'_> {
         }
         self.publish(key);
         if is_new {
+            self.follow_host(key);
             let timer = self
                 .snoop
                 .entries
@@ -325,61 +382,36 @@ impl Step<'_> {
         {
             entry.host = false;
             entry.host_timer = None;
+            self.follow_host(key);
             self.tell(key, None, None, rtm::DELMDB);
         }
         self.publish(key);
     }
 
-    /// Makes a port a member, for a host that has reported the group, or by hand.
-    fn insert(
-        &mut self,
-        key: &Key,
-        port: &Port,
-        permanent: bool,
-        host: Option<Mac>,
-    ) -> Result<(), Error> {
+    /// Makes a port a member. `shown` is the time of its timer that listeners hear of. Returns the number of the member.
+    fn insert(&mut self, key: &Key, mut member: Member, shown: Option<u64>) -> Result<u64, Error> {
         self.snoop.made += 1;
-        let by_user = host.is_none();
-        let member = Member {
-            made: self.snoop.made,
-            port: port.number,
-            host: host.unwrap_or(BROADCAST),
-            ifindex: port.device.ifindex(),
-            permanent,
-            fast_leave: false,
-            by_user,
-            timer: (!permanent).then_some(self.now + self.context().options.membership()),
-        };
+        member.made = self.snoop.made;
         let entry = self.entry(key)?;
         let at = entry
             .members
             .partition_point(|other| other.port >= member.port);
         entry.members.insert(at, member.clone());
         self.publish(key);
-        // Linux starts the timer of a learned member after its notification.
-        let timer = member.timer.filter(|_| by_user);
-        self.tell(key, Some(&member), timer, rtm::NEWMDB);
-        Ok(())
+        self.tell(key, Some(&member), shown, rtm::NEWMDB);
+        Ok(member.made)
     }
 
     /// Ends the membership of a port, for a host or as the oldest one of the port (`br_multicast_del_pg`).
     fn remove(&mut self, key: &Key, number: u16, host: Option<Mac>, fast: bool) -> bool {
-        let Some(entry) = self.snoop.entries.get_mut(key) else {
-            return false;
-        };
-        let Some(at) = entry
-            .members
-            .iter()
-            .position(|one| one.port == number && host.is_none_or(|host| one.host == host))
-        else {
-            return false;
-        };
-        let mut member = entry.members.remove(at);
-        member.fast_leave |= fast;
-        self.publish(key);
-        let timer = member.timer;
-        self.tell(key, Some(&member), timer, rtm::DELMDB);
-        true
+        let entry = self.snoop.entries.get(key);
+        let mut members = entry.into_iter().flat_map(|entry| &entry.members);
+        let found =
+            members.find(|one| one.port == number && host.is_none_or(|host| one.host == host));
+        match found.map(|member| (*key, member.made)) {
+            Some(id) => self.end(&id, fast),
+            None => false,
+        }
     }
 
     /// Hears that a host behind a port, or the bridge's own, is a member (`__br_multicast_add_group`).
@@ -395,7 +427,14 @@ impl Step<'_> {
         let mut members = members.into_iter().flat_map(|entry| &mut entry.members);
         match members.find(|member| member.is(port, host)) {
             Some(member) => member.timer = Some(until),
-            None => self.insert(key, port, false, Some(host))?,
+            None => {
+                let member = Member {
+                    timer: Some(until),
+                    ..Member::new(port, host)
+                };
+                // Linux starts the timer of a learned member after its notification.
+                self.insert(key, member, None)?;
+            }
         }
         Ok(())
     }
@@ -433,9 +472,8 @@ impl Step<'_> {
             match at.and_then(|at| context.ports.get_mut(at)) {
                 Some(one) => {
                     one.own[family as usize].timer = Some(until);
-                    let (port, group) = (one.port.clone(), Some(key.group));
-                    let ask = Effect::Ask(port, context.vid, family, group, delay);
-                    self.out.push(ask);
+                    let port = one.port.clone();
+                    self.ask_for(port, family, Some(key.group), delay);
                 }
                 None => context.own[family as usize].timer = Some(until),
             }
@@ -549,6 +587,10 @@ impl Step<'_> {
             group,
             source: None,
         };
+        let has_sources = self.context().options.has_sources(family);
+        if has_sources && query.suppressed {
+            return;
+        }
         let count = u64::from(self.context().options.last_count);
         let until = self.now + query.delay.saturating_mul(count);
         if let Some(entry) = self.snoop.entries.get_mut(&key) {
@@ -556,7 +598,9 @@ impl Step<'_> {
                 sooner(&mut entry.host_timer, until);
             }
             for member in &mut entry.members {
-                sooner(&mut member.timer, until);
+                if member.timer.is_some() || !has_sources || member.mode == Mode::Exclude {
+                    sooner(&mut member.timer, until);
+                }
             }
         }
     }
@@ -605,11 +649,14 @@ impl Step<'_> {
             Heard::Join(group, _) => self.join(port, host, &key(*group))?,
             Heard::Leave(group, _) => self.leave(port, host, &key(*group)),
             Heard::Query(query, _) => self.query(port, vid, query),
-            Heard::Records(records, _) => {
-                for (group, leaves) in records {
-                    match leaves {
-                        true => self.leave(port, host, &key(*group)),
-                        false => self.join(port, host, &key(*group))?,
+            Heard::Records(records, from, _) => {
+                let has_sources = self.context().options.has_sources(family);
+                for record in records {
+                    let key = key(record.group);
+                    match port.filter(|_| has_sources) {
+                        Some(port) => self.record(port, host, &key, (record, *from))?,
+                        None if record.leaves() => self.leave(port, host, &key),
+                        None => self.join(port, host, &key)?,
                     }
                 }
             }
@@ -646,8 +693,7 @@ impl Step<'_> {
                 if let Some(one) = context.ports.get_mut(at) {
                     next(&mut one.own[family as usize]);
                     let port = one.port.clone();
-                    let ask = Effect::Ask(port, context.vid, family, None, response);
-                    self.out.push(ask);
+                    self.ask_for(port, family, None, response);
                 }
             }
         }
@@ -824,8 +870,7 @@ impl Step<'_> {
         }
         let contexts = self.snoop.contexts.iter().flat_map(Context::timers);
         let entries = self.snoop.entries.values().flat_map(|entry| {
-            let members = entry.members.iter().filter(|member| !member.permanent);
-            let members = members.filter_map(|member| member.timer);
+            let members = entry.members.iter().flat_map(Member::timers);
             members.chain(entry.host_timer)
         });
         contexts.chain(entries).min()
@@ -887,29 +932,46 @@ impl Step<'_> {
         }
         self.at = 0;
         let is_due = |timer: Option<u64>| timer.is_some_and(|time| time <= now);
-        let mut ended = Vec::new();
+        let (mut hosts, mut members, mut details) = (Vec::new(), Vec::new(), Vec::new());
         for (key, entry) in &self.snoop.entries {
             if is_due(entry.host_timer) {
-                ended.push((*key, None));
+                hosts.push(*key);
             }
-            let members = entry.members.iter();
-            let gone = members.filter(|member| !member.permanent && is_due(member.timer));
-            ended
-                .extend(gone.map(|&Member { port, host, .. }| (*key, Some(Target { port, host }))));
-        }
-        for (key, port) in ended {
-            match port {
-                None => self.host_leave(&key),
-                Some(Target { port, host }) => {
-                    let entry = self.snoop.entries.get_mut(&key);
-                    let mut members = entry.into_iter().flat_map(|entry| &mut entry.members);
-                    if let Some(member) = members.find(|one| (one.port, one.host) == (port, host)) {
-                        member.timer = None;
-                    }
-                    self.remove(&key, port, Some(host), false);
+            for member in &entry.members {
+                let id: Id = (*key, member.made);
+                if !member.permanent && is_due(member.timer) {
+                    members.push(id);
+                }
+                if member.details.is_some() && member.timers().any(|time| time <= now) {
+                    details.push(id);
                 }
             }
         }
+        // The last query leaves before what it asks for ends.
+        for id in &details {
+            let about = self.member(id).and_then(|one| one.details.as_deref());
+            if is_due(about.and_then(|about| about.again)) {
+                self.at = 0;
+                self.enter_for(id.0.vid);
+                self.ask_due(id);
+            }
+        }
+        self.at = 0;
+        hosts.iter().for_each(|key| self.host_leave(key));
+        for id in members {
+            self.at = 0;
+            self.enter_for(id.0.vid);
+            self.member_expired(&id);
+        }
+        for id in details {
+            self.at = 0;
+            self.enter_for(id.0.vid);
+            for address in self.sources(&id, |source| source.runs && source.expires <= now) {
+                self.source_expired(&id, address);
+            }
+            self.expire_hosts(&id);
+        }
+        self.at = 0;
     }
 }
 

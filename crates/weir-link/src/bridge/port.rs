@@ -12,7 +12,7 @@ use weir_netlink::{
 use weir_sync::rcu::{Guard, Published};
 
 use super::forward::Entrance;
-use super::multicast::Counts;
+use super::multicast::{Counts, HOSTS};
 use super::stp::View;
 use super::vlan::Group;
 use super::{Bridge, Handle, refuse};
@@ -300,7 +300,7 @@ impl Bridge {
         }
         if let Some((port, view)) = port.filter(|_| ty == rtm::NEWLINK) {
             let nest = out.nest(ifla::PROTINFO);
-            fill_attributes(port, (view, self.port_router(port.number)), out);
+            fill_attributes(port, view, self.port_groups(port.number), out);
             out.end(nest);
         }
         let group = match port {
@@ -443,7 +443,7 @@ impl Bridge {
 }
 
 /// Writes the attributes of a port (`br_port_fill_attrs`).
-fn fill_attributes(port: &Port, (view, router): (&View, u8), out: &mut Writer) {
+fn fill_attributes(port: &Port, view: &View, (router, hosts): (u8, u32), out: &mut Writer) {
     let flag = |out: &mut Writer, ty| out.put_u8(ty, u8::from(port.has(ty)));
     out.put_u8(brport::STATE, view.state);
     out.put_u16(brport::PRIORITY, port.priority.load(Relaxed));
@@ -491,8 +491,8 @@ fn fill_attributes(port: &Port, (view, router): (&View, u8), out: &mut Writer) {
         out.put_u64_pad(ty, ticks, brport::PAD);
     }
     out.put_u8(brport::MULTICAST_ROUTER, router);
-    out.put_u32(brport::MCAST_EHT_HOSTS_LIMIT, 512);
-    out.put_u32(brport::MCAST_EHT_HOSTS_CNT, 0);
+    out.put_u32(brport::MCAST_EHT_HOSTS_LIMIT, HOSTS);
+    out.put_u32(brport::MCAST_EHT_HOSTS_CNT, hosts);
 }
 
 /// Checks that `device` is not above the bridge, by way of its lower devices.
@@ -608,7 +608,7 @@ impl Master for Handle {
     fn fill_port(&self, stack: &Stack, guard: &Guard, port: &Arc<Device>, out: &mut Writer) {
         if let Some(port) = self.0.ports.load(guard).of(port) {
             let view = self.0.stp_view(stack, port);
-            fill_attributes(port, (&view, self.0.port_router(port.number)), out);
+            fill_attributes(port, &view, self.0.port_groups(port.number), out);
         }
     }
 

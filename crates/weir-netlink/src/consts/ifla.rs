@@ -218,6 +218,9 @@ pub mod mdb {
     pub const EATTR_GROUP_MODE: u16 = 3;
     pub const EATTR_SOURCE: u16 = 4;
     pub const EATTR_RTPROT: u16 = 5;
+    pub const SRCLIST_ENTRY: u16 = 1;
+    pub const SRCATTR_ADDRESS: u16 = 1;
+    pub const SRCATTR_TIMER: u16 = 2;
     pub const ROUTER_PORT: u16 = 1;
     pub const ROUTER_TIMER: u16 = 1;
     pub const ROUTER_TYPE: u16 = 2;

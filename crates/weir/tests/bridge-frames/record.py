@@ -20,6 +20,8 @@ import os, select, socket, struct, subprocess, sys, time
 
 # The bridge's host reports the bridge's own group, 224.0.0.106, after a random delay.
 OWN_REPORT = "01005e00006a020000000099"
+# The same to a querier of IGMPv3.
+OWN_REPORT_V3 = "01005e000016020000000099"
 LACP = "0180c2000002"
 # A request of the ARP monitor.
 PROBE = "ffffffffffff0200000000500806"
@@ -122,7 +124,7 @@ def record(name):
         while (left := end - time.monotonic()) > 0:
             for sock in select.select(list(sockets), [], [], left)[0]:
                 data = receive(sock)
-                if data is not None and not data.hex().startswith((OWN_REPORT, MLD_REPORT)):
+                if data is not None and not data.hex().startswith((OWN_REPORT, OWN_REPORT_V3, MLD_REPORT)):
                     heard.append((number_of(data, number), sockets[sock], data.hex()))
         lines += heard
     for port in PORTS:

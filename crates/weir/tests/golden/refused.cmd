@@ -2,7 +2,6 @@
 ip link add d0 type dummy
 ip link add d1 type dummy
 ip link add br0 type bridge nf_call_iptables 1
-ip link add br0 type bridge mcast_igmp_version 3
 ip link add bond0 type bond mode balance-tlb
 ip link add bond0 type bond mode balance-alb
 ip link add team0 type team

@@ -5,13 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_netlink::Error;
 use weir_sync::rcu::Guard;
 
 use super::shared::Reach;
 use super::{Group, router};
 use crate::bridge::port::{Port, state};
-use crate::bridge::refuse;
 use crate::bridge::vlan::Vlan;
 use crate::clock::MILLISECOND;
 
@@ -62,15 +60,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns whether the versions of the protocols are served.
-    pub(super) fn is_served(&self) -> bool {
-        self.igmp_version == 2 && self.mld_version == 1
-    }
-
-    pub(super) fn refusal() -> Error {
-        refuse("Version 3 of IGMP and version 2 of MLD are not served in VLANs that snoop")
-    }
-
     pub(super) fn last_member(&self) -> u64 {
         self.intervals[0]
     }
@@ -81,6 +70,10 @@ impl Options {
 
     pub(super) fn querier(&self) -> u64 {
         self.intervals[2]
+    }
+
+    pub(super) fn query(&self) -> u64 {
+        self.intervals[3]
     }
 
     pub(super) fn response(&self) -> u64 {
@@ -111,6 +104,8 @@ pub(super) struct Snooped {
     pub listed: [bool; 2],
     pub timers: [Option<u64>; 2],
     pub own: [Own; 2],
+    /// In the context of the bridge: the hosts that are known behind it.
+    pub hosts: i64,
 }
 
 impl Snooped {
@@ -123,6 +118,7 @@ impl Snooped {
             listed: [false; 2],
             timers: [None; 2],
             own: [Own::default(); 2],
+            hosts: 0,
         }
     }
 }

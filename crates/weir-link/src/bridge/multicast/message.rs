@@ -54,12 +54,42 @@ pub enum Heard {
     Bad,
     /// A report of an older version: the host joins. Only routers get it.
     Join(Group, Counter),
-    /// A report with records: (group, whether the host leaves it).
-    Records(Vec<(Group, bool)>, Counter),
+    /// A report with records, by a host.
+    Records(Vec<Record>, Group, Counter),
     /// The host leaves.
     Leave(Group, Counter),
     /// A query.
     Query(Query, Counter),
+}
+
+/// The kind of a record (`IGMPV3_MODE_IS_INCLUDE` and following).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // The names are those of the RFCs.
+pub enum Kind {
+    IsInclude,
+    IsExclude,
+    ToInclude,
+    ToExclude,
+    Allow,
+    Block,
+}
+
+/// A record of a report.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The kind.
+    pub kind: Kind,
+    /// The group.
+    pub group: Group,
+    /// The sources.
+    pub sources: Vec<Group>,
+}
+
+impl Record {
+    /// Returns whether the host is no member any more, since it wants no source.
+    pub fn leaves(&self) -> bool {
+        self.sources.is_empty() && matches!(self.kind, Kind::IsInclude | Kind::ToInclude)
+    }
 }
 
 /// A query.
@@ -73,6 +103,8 @@ pub struct Query {
     pub delay: u64,
     /// The query changes nothing: it names sources, or its form is unknown.
     pub ignored: bool,
+    /// The query is of the newer version and has the flag for routers: `suppress`.
+    pub suppressed: bool,
 }
 
 impl Heard {
@@ -90,7 +122,7 @@ impl Heard {
     pub fn counter(&self) -> Option<Counter> {
         match self {
             Self::Join(_, counter)
-            | Self::Records(_, counter)
+            | Self::Records(_, _, counter)
             | Self::Leave(_, counter)
             | Self::Query(_, counter) => Some(*counter),
             _ => None,
@@ -135,7 +167,7 @@ fn read_v4(octets: &[u8]) -> Option<Heard> {
         LEAVE => Heard::Leave(group(4)?, 6),
         REPORT_V3 => {
             let count = usize::from(u16::from_be_bytes([body[6], body[7]]));
-            Heard::Records(records(body, count, 4, group)?, 12)
+            Heard::Records(records(body, count, 4, group)?, source, 12)
         }
         QUERY => {
             let asked = group(4)?;
@@ -158,6 +190,7 @@ fn read_v4(octets: &[u8]) -> Option<Heard> {
                 source,
                 delay,
                 ignored,
+                suppressed: body.len() >= 12 && body[8] & 8 != 0,
             };
             Heard::Query(query, counter)
         }
@@ -183,7 +216,7 @@ fn records(
     count: usize,
     size: usize,
     group: impl Fn(usize) -> Option<Group>,
-) -> Option<Vec<(Group, bool)>> {
+) -> Option<Vec<Record>> {
     let mut found = Vec::new();
     let mut at = 8;
     for _ in 0..count {
@@ -198,11 +231,23 @@ fn records(
         };
         let end = at + 4 + size * (sources + 1);
         body.get(at..end)?;
+        let first = at + 4 + size;
+        let listed: Option<Vec<Group>> = (0..sources).map(|n| group(first + n * size)).collect();
         at = end + auxiliary;
-        // Of no source: `IS_INCLUDE` and `TO_INCLUDE` mean that the host is no member.
-        if matches!(head[0], 1..=6) {
-            found.push((one, sources == 0 && matches!(head[0], 1 | 3)));
-        }
+        let kind = match head[0] {
+            1 => Kind::IsInclude,
+            2 => Kind::IsExclude,
+            3 => Kind::ToInclude,
+            4 => Kind::ToExclude,
+            5 => Kind::Allow,
+            6 => Kind::Block,
+            _ => continue,
+        };
+        found.push(Record {
+            kind,
+            group: one,
+            sources: listed?,
+        });
     }
     Some(found)
 }
@@ -238,7 +283,7 @@ fn read_v6(octets: &[u8]) -> Option<Heard> {
         MLD_DONE => Heard::Leave(group(8)?, 19),
         MLD_REPORT_V2 => {
             let count = usize::from(u16::from_be_bytes([*body.get(6)?, *body.get(7)?]));
-            Heard::Records(records(body, count, 16, group)?, 23)
+            Heard::Records(records(body, count, 16, group)?, Group::V6(from), 23)
         }
         MLD_QUERY => {
             let asked = group(8)?;
@@ -262,6 +307,7 @@ fn read_v6(octets: &[u8]) -> Option<Heard> {
                 source: Group::V6(from),
                 delay,
                 ignored,
+                suppressed: !is_first && body[24] & 8 != 0,
             };
             Heard::Query(query, counter)
         }
@@ -270,8 +316,57 @@ fn read_v6(octets: &[u8]) -> Option<Heard> {
     })
 }
 
-/// Returns a query of IGMPv2 or MLDv1 as a frame: for one group or all, with the time in ns in which hosts answer.
-pub fn query(family: Family, mac: Mac, source: Group, group: Option<Group>, delay: u64) -> Vec<u8> {
+/// The form of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// IGMPv2, MLDv1
+    Old,
+    /// IGMPv3, MLDv2
+    New {
+        /// Routers do not heed the query.
+        suppress: bool,
+        /// The time between queries in s.
+        interval: u8,
+        /// The sources asked for.
+        sources: Vec<Group>,
+    },
+}
+
+impl Form {
+    /// Returns what follows the group in a query.
+    fn rest(&self) -> Vec<u8> {
+        let Self::New {
+            suppress,
+            interval,
+            sources,
+        } = self
+        else {
+            return Vec::new();
+        };
+        // The robustness variable is 2.
+        let mut rest = vec![u8::from(*suppress) << 3 | 2, *interval];
+        rest.extend((sources.len() as u16).to_be_bytes());
+        for source in sources {
+            match source {
+                Group::V4(address) => rest.extend(address),
+                Group::V6(address) => rest.extend(address),
+                Group::Mac(_) => {}
+            }
+        }
+        rest
+    }
+}
+
+/// Returns a query as a frame: for one group or all, with the time in ns in which hosts answer, to all hosts or to the
+/// group.
+pub(super) fn query(
+    mac: Mac,
+    source: Group,
+    (family, group, is_direct): (Family, Option<Group>, bool),
+    delay: u64,
+    form: &Form,
+) -> Vec<u8> {
+    let rest = form.rest();
     match (family, source) {
         (Family::V6, Group::V6(source)) => {
             let asked = match group {
@@ -283,13 +378,18 @@ pub fn query(family: Family, mac: Mac, source: Group, group: Option<Group>, dela
             body.extend_from_slice(&ms.to_be_bytes());
             body.extend_from_slice(&[0, 0]);
             body.extend_from_slice(&asked);
-            let sum = transport_v6(source, ALL_NODES, ICMPV6, &body);
+            body.extend(rest);
+            let to = if is_direct { asked } else { ALL_NODES };
+            let sum = transport_v6(source, to, ICMPV6, &body);
             body[2..4].copy_from_slice(&sum.to_be_bytes());
-            let mut frame = vec![0x33, 0x33, 0, 0, 0, 1];
+            let mut frame = vec![0x33, 0x33];
+            frame.extend_from_slice(&to[12..]);
             frame.extend_from_slice(&mac);
-            frame.extend_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 32, 0, 1]);
+            frame.extend_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0]);
+            frame.extend_from_slice(&(8 + body.len() as u16).to_be_bytes());
+            frame.extend_from_slice(&[0, 1]);
             frame.extend_from_slice(&source);
-            frame.extend_from_slice(&ALL_NODES);
+            frame.extend_from_slice(&to);
             // Hop-by-hop options: router alert, padding.
             frame.extend_from_slice(&[ICMPV6, 0, 5, 2, 0, 0, 0, 0]);
             frame.extend_from_slice(&body);
@@ -305,17 +405,22 @@ pub fn query(family: Family, mac: Mac, source: Group, group: Option<Group>, dela
                 _ => [0; 4],
             };
             let code = u8::try_from(delay / (100 * MILLISECOND)).unwrap_or(u8::MAX);
-            let mut header = vec![0x46, 0xc0, 0, 32, 0, 0, 0x40, 0, 1, IGMP, 0, 0];
+            let total = 32 + rest.len() as u16;
+            let to = if is_direct { asked } else { ALL_HOSTS };
+            let mut header = vec![0x46, 0xc0];
+            header.extend_from_slice(&total.to_be_bytes());
+            header.extend_from_slice(&[0, 0, 0x40, 0, 1, IGMP, 0, 0]);
             header.extend_from_slice(&source);
-            header.extend_from_slice(&ALL_HOSTS);
+            header.extend_from_slice(&to);
             // Router alert.
             header.extend_from_slice(&[0x94, 4, 0, 0]);
             fill_check(&mut header);
             let mut body = vec![QUERY, code, 0, 0];
             body.extend_from_slice(&asked);
+            body.extend(rest);
             let sum = checksum(&body);
             body[2..4].copy_from_slice(&sum.to_be_bytes());
-            let mut frame = vec![1, 0, 0x5e, 0, 0, 1];
+            let mut frame = vec![1, 0, 0x5e, to[1] & 0x7f, to[2], to[3]];
             frame.extend_from_slice(&mac);
             frame.extend_from_slice(&[8, 0]);
             frame.extend_from_slice(&header);
@@ -334,7 +439,8 @@ mod tests {
         let asked = Group::V4([239, 1, 2, 3]);
         for group in [None, Some(asked)] {
             let source = Group::V4([10, 0, 0, 1]);
-            let frame = query(Family::V4, [2; 6], source, group, 1000 * MILLISECOND);
+            let what = (Family::V4, group, false);
+            let frame = query([2; 6], source, what, 1000 * MILLISECOND, &Form::Old);
             let Heard::Query(back, 2) = read(ETH_P_IP, &frame[14..]) else {
                 panic!("{frame:?}");
             };
@@ -347,13 +453,8 @@ mod tests {
         let mut source = [0; 16];
         source[..2].copy_from_slice(&[0xfe, 0x80]);
         let asked = Group::V6([0xff; 16]);
-        let frame = query(
-            Family::V6,
-            [2; 6],
-            Group::V6(source),
-            Some(asked),
-            7 * MILLISECOND,
-        );
+        let what = (Family::V6, Some(asked), false);
+        let frame = query([2; 6], Group::V6(source), what, 7 * MILLISECOND, &Form::Old);
         let Heard::Query(back, 15) = read(ETH_P_IPV6, &frame[14..]) else {
             panic!("{frame:?}");
         };
@@ -374,11 +475,18 @@ mod tests {
         packet.extend_from_slice(&[224, 0, 0, 22]);
         fill_check(&mut packet);
         packet.extend_from_slice(&body);
-        let wanted = vec![
-            (Group::V4([239, 0, 0, 1]), false),
-            (Group::V4([239, 0, 0, 2]), true),
+        let Heard::Records(records, host, 12) = read(ETH_P_IP, &packet) else {
+            panic!("{packet:?}");
+        };
+        let found: Vec<_> = records
+            .iter()
+            .map(|one| (one.group, one.kind, one.leaves()))
+            .collect();
+        let wanted = [
+            (Group::V4([239, 0, 0, 1]), Kind::ToExclude, false),
+            (Group::V4([239, 0, 0, 2]), Kind::ToInclude, true),
         ];
-        assert_eq!(read(ETH_P_IP, &packet), Heard::Records(wanted, 12));
+        assert_eq!((found, host), (wanted.to_vec(), Group::V4([10, 0, 0, 1])));
         assert_eq!(longer(0x80, 4), 128);
         assert_eq!(longer(0xff, 4), 31 << 10);
     }

@@ -8,14 +8,14 @@ use weir_netlink::ifla::vlandb::{self, gopts};
 use weir_netlink::{Error, Table, Writer, errno};
 use weir_sync::rcu::Guard;
 
-use super::context::{Context, Options};
+use super::context::Context;
 use super::run::{TICK, bounded};
 use super::shared::Reach;
 use super::{FAMILIES, Snoop, Step, wire};
 use crate::bridge::Bridge;
 use crate::stack::Stack;
 
-/// The intervals, in the order of [`Options`] and in that in which they are written.
+/// The intervals, in the order of [`super::Options`] and in that in which they are written.
 const INTERVALS: [u16; 6] = [
     gopts::MCAST_LAST_MEMBER_INTVL,
     gopts::MCAST_MEMBERSHIP_INTVL,
@@ -26,24 +26,35 @@ const INTERVALS: [u16; 6] = [
 ];
 
 impl Step<'_> {
+    /// Sets the versions of the protocols of the context (`br_multicast_set_igmp_version`,
+    /// `br_multicast_set_mld_version`).
+    pub(super) fn set_versions(&mut self, igmp: Option<u8>, mld: Option<u8>) {
+        let options = &mut self.context_mut().options;
+        options.igmp_version = igmp.unwrap_or(options.igmp_version);
+        options.mld_version = mld.unwrap_or(options.mld_version);
+        let has = FAMILIES.map(|family| options.has_sources(family));
+        for (slot, has) in self.reach().sources.iter().zip(has) {
+            slot.store(has, Relaxed);
+        }
+    }
+
     /// Sets what a request gives for the context. Returns whether listeners hear of it.
     fn set_options(&mut self, table: &Table<'_>) -> Result<bool, Error> {
-        let by_vlan = self.shared.by_vlan.load(Relaxed);
         let version = |ty, least: u8| match table.u8(ty)? {
             Some(version) if !(least..=least + 1).contains(&version) => {
                 Err(Error::new(errno::EINVAL))
             }
-            Some(version) if by_vlan && version != least => Err(Options::refusal()),
             version => Ok(version),
         };
         let mut told = false;
         if let Some(on) = table.u8(gopts::MCAST_SNOOPING)? {
             told = self.turn_vlan(on != 0);
         }
-        let options = &mut self.context_mut().options;
         if let Some(version) = version(gopts::MCAST_IGMP_VERSION, 2)? {
-            (options.igmp_version, told) = (version, true);
+            self.set_versions(Some(version), None);
+            told = true;
         }
+        let options = &mut self.context_mut().options;
         if let Some(count) = table.u32(gopts::MCAST_LAST_MEMBER_CNT)? {
             (options.last_count, told) = (count, true);
         }
@@ -62,7 +73,8 @@ impl Step<'_> {
             told = true;
         }
         if let Some(version) = version(gopts::MCAST_MLD_VERSION, 1)? {
-            (self.context_mut().options.mld_version, told) = (version, true);
+            self.set_versions(None, Some(version));
+            told = true;
         }
         Ok(told)
     }
@@ -119,7 +131,7 @@ impl Bridge {
     /// it.
     ///
     /// # Errors
-    /// Linux's; EOPNOTSUPP for versions of the protocols that are not served.
+    /// Linux's.
     pub fn set_vlan_groups(
         &self,
         stack: &Stack,

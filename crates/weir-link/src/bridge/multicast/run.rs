@@ -15,8 +15,8 @@ use weir_sync::rcu::Guard;
 use super::context::Context;
 use super::message::{self, Heard};
 use super::{Effect, FAMILIES, Family, Group, QUERY_INTERVALS, Step};
+use crate::bridge::Bridge;
 use crate::bridge::port::Port;
-use crate::bridge::{Bridge, refuse};
 use crate::clock::{Holds, SECOND, TimerId, USER_HZ};
 use crate::cpu::Cx;
 use crate::ipv4::WithIpv4;
@@ -85,7 +85,8 @@ impl Bridge {
                 let ns = device.namespace(guard);
                 crate::request::announce(ns, rtm::grp::MDB, ty, |out| out.raw(&body));
             }
-            Effect::Ask(port, vid, family, group, delay) => {
+            Effect::Ask(ask) => {
+                let (family, what) = (ask.family, (ask.family, ask.group, ask.is_direct));
                 let Some(source) = self.query_source(guard, family) else {
                     self.snooping.has_ipv6.store(false, Relaxed);
                     return;
@@ -93,8 +94,11 @@ impl Bridge {
                 if family == Family::V6 {
                     self.snooping.has_ipv6.store(true, Relaxed);
                 }
-                let frame = message::query(family, device.address(), source, group, delay);
-                self.send_query(stack, port, vid, frame);
+                let frame = message::query(device.address(), source, what, ask.delay, &ask.form);
+                let most = ask.port.device.mtu().min(device.mtu());
+                if frame.len() <= most as usize {
+                    self.send_query(stack, ask.port, ask.vid, frame);
+                }
             }
         }
     }
@@ -219,18 +223,16 @@ pub(super) fn bounded(ticks: u64, queries: bool) -> u64 {
 /// Checks one attribute of a bridge. Returns whether it is about groups.
 ///
 /// # Errors
-/// EINVAL as Linux, EOPNOTSUPP for versions of the protocols that are not served.
+/// EINVAL as Linux.
 pub fn check(table: &Table<'_>, ty: u16) -> Result<bool, Error> {
     match ty {
         br::MCAST_ROUTER if table.u8(ty)? > Some(2) => Err(Error::new(errno::EINVAL)),
         br::MCAST_IGMP_VERSION => match table.u8(ty)? {
-            Some(2) => Ok(true),
-            Some(3) => Err(refuse("Version 3 of IGMP is not served")),
+            Some(2 | 3) => Ok(true),
             _ => Err(Error::new(errno::EINVAL)),
         },
         br::MCAST_MLD_VERSION => match table.u8(ty)? {
-            Some(1) => Ok(true),
-            Some(2) => Err(refuse("Version 2 of MLD is not served")),
+            Some(1 | 2) => Ok(true),
             _ => Err(Error::new(errno::EINVAL)),
         },
         br::MCAST_ROUTER
@@ -276,6 +278,10 @@ impl Bridge {
             if let Some(most) = table.u32(br::MCAST_HASH_MAX)? {
                 step.snoop.options.most = most;
             }
+            step.set_versions(
+                table.u8(br::MCAST_IGMP_VERSION)?,
+                table.u8(br::MCAST_MLD_VERSION)?,
+            );
             let options = &mut step.context_mut().options;
             if let Some(count) = table.u32(br::MCAST_LAST_MEMBER_CNT)? {
                 options.last_count = count;
@@ -339,9 +345,9 @@ impl Bridge {
         out.put_u32(br::MCAST_HASH_MAX, common.most);
         out.put_u32(br::MCAST_LAST_MEMBER_CNT, options.last_count);
         out.put_u32(br::MCAST_STARTUP_QUERY_CNT, options.startup_count);
-        out.put_u8(br::MCAST_IGMP_VERSION, 2);
+        out.put_u8(br::MCAST_IGMP_VERSION, options.igmp_version);
         self.fill_querier(guard, (context, own), now, br::MCAST_QUERIER_STATE, out);
-        out.put_u8(br::MCAST_MLD_VERSION, 1);
+        out.put_u8(br::MCAST_MLD_VERSION, options.mld_version);
         for (ty, ns) in INTERVALS.into_iter().zip(options.intervals) {
             out.put_u64_pad(ty, ns / TICK, br::PAD);
         }
@@ -387,9 +393,14 @@ impl Bridge {
         out.end_or_cancel(nest);
     }
 
-    /// Returns `MULTICAST_ROUTER` of a port.
-    pub fn port_router(&self, number: u16) -> u8 {
+    /// Returns `MULTICAST_ROUTER` of a port, and the number of hosts that are known behind it
+    /// (`IFLA_BRPORT_MCAST_EHT_HOSTS_CNT`).
+    pub fn port_groups(&self, number: u16) -> (u8, u32) {
         let snoop = self.snoop.lock();
-        snoop.contexts[0].router_of(number)
+        let context = &snoop.contexts[0];
+        let mut ports = context.ports.iter();
+        let hosts = ports.find(|one| one.port.number == number);
+        let hosts = hosts.map_or(0, |one| u32::try_from(one.hosts).unwrap_or(0));
+        (context.router_of(number), hosts)
     }
 }

@@ -38,6 +38,8 @@ impl Counts {
 pub struct Audience<'g> {
     members: &'g [Target],
     routers: &'g [u16],
+    /// The members that include sources get nothing: the source has no entry of its own.
+    for_all: bool,
     /// The host does.
     pub host: bool,
 }
@@ -55,7 +57,18 @@ impl Audience<'_> {
         let is_member = |number: u16| self.members.binary_search_by(|one| number.cmp(&one.port));
         let routers = self.routers.iter().copied();
         let routers = routers.filter(move |&number| is_member(number).is_err());
-        members.chain(routers.map(move |port| (Target { port, host }, true)))
+        let router = move |port| Target {
+            port,
+            host,
+            includes: false,
+            blocked: false,
+        };
+        members.chain(routers.map(move |port| (router(port), true)))
+    }
+
+    /// Returns whether a member's port does not get the frame as one with members.
+    pub fn is_deaf(&self, target: &Target) -> bool {
+        target.blocked || target.includes && self.for_all
     }
 
     /// Returns whether a port leads to routers.
@@ -72,6 +85,8 @@ pub struct Reach {
     pub(super) querier: AtomicBool,
     /// `MCAST_ROUTER` of the bridge itself.
     pub(super) router: AtomicU8,
+    /// By family: hosts report their sources.
+    pub(super) sources: [AtomicBool; 2],
     /// By family: until when another querier is known, a new one waits, a router is at the bridge itself.
     pub(super) others: [AtomicU64; 2],
     pub(super) delays: [AtomicU64; 2],
@@ -86,6 +101,7 @@ impl Reach {
             snoops: AtomicBool::new(true),
             querier: AtomicBool::new(false),
             router: AtomicU8::new(router::QUERY),
+            sources: Default::default(),
             others: Default::default(),
             delays: Default::default(),
             local_routers: Default::default(),
@@ -176,6 +192,7 @@ impl Shared {
         &'g self,
         guard: &'g Guard,
         (vid, group): (u16, Group),
+        source: impl FnOnce() -> Option<Group>,
         heard: &Heard,
         now: u64,
     ) -> Option<Audience<'g>> {
@@ -188,11 +205,18 @@ impl Shared {
             group,
             source: None,
         };
-        let listed = match heard.is_message() {
-            true => None,
-            false => self.table.get(&key, guard),
-        };
         let family = group.family();
+        let by_source = family.is_some_and(|family| reach.sources[family as usize].load(Relaxed));
+        let of_source = || {
+            let source = source();
+            source.and_then(|_| self.table.get(&Key { source, ..key }, guard))
+        };
+        let (mut listed, mut for_all) = (None, false);
+        if !heard.is_message() {
+            listed = by_source.then(of_source).flatten();
+            for_all = by_source && listed.is_none();
+            listed = listed.or_else(|| self.table.get(&key, guard));
+        }
         let has_ipv6 = self.has_ipv6.load(Relaxed);
         let is_for_few = listed.is_some() || heard.is_for_routers();
         if !is_for_few || !reach.has_querier(family, has_ipv6, listed.is_some(), now) {
@@ -203,6 +227,7 @@ impl Shared {
         Some(Audience {
             members: listed.map_or(&[], |listed| &listed.members),
             routers,
+            for_all,
             host: listed.is_some_and(|listed| listed.host) || reach.is_router(family, now),
         })
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_netlink::{Error, errno};
 use weir_sync::rcu::{Domain, Guard};
 
-use super::context::{Context, Options, Snooped};
+use super::context::{Context, Snooped};
 use super::shared::Reach;
 use super::{FAMILIES, Step, router};
 use crate::bridge::Bridge;
@@ -317,8 +317,7 @@ impl Bridge {
     /// Turns snooping per VLAN on or off (`br_multicast_toggle_vlan_snooping`).
     ///
     /// # Errors
-    /// EINVAL if the bridge does not filter VLANs; EOPNOTSUPP if a VLAN has versions of the protocols that are not
-    /// served.
+    /// EINVAL if the bridge does not filter VLANs.
     pub fn turn_vlan_snooping(&self, stack: &Stack, guard: &Guard, on: bool) -> Result<(), Error> {
         if self.snooping.by_vlan.load(Relaxed) == on {
             return Ok(());
@@ -332,13 +331,9 @@ impl Bridge {
         let _vlans = self.vlans.lock();
         self.keep_vlans(stack, guard);
         self.snoop_step(stack, guard, |step| {
-            let contexts = &step.snoop.contexts;
-            if on && !contexts.iter().all(|one| one.options.is_served()) {
-                return Err(Options::refusal());
-            }
             step.turn_vlans(on);
-            Ok(())
-        })
+        });
+        Ok(())
     }
 
     /// Sets `MCAST_ROUTER` in a VLAN that has a context, of a port or of the bridge itself

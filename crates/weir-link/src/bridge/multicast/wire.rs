@@ -8,10 +8,12 @@ use weir_netlink::ifla::mdb;
 use weir_netlink::{
     Attr, BrPortMsg, Error, Policy, Rule, Strictness, Writer, af, attrs, errno, parse_at, policy,
 };
+use weir_packet::header::ethernet::BROADCAST;
 use weir_packet::header::ndisc::ALL_NODES;
 use weir_sync::rcu::Guard;
 
 use super::context::Context;
+use super::hosts::Mode;
 use super::{Entry, Group, Key, Member, Snoop, Step};
 use crate::bridge::Bridge;
 use crate::bridge::port::{Port, state};
@@ -42,12 +44,15 @@ fn ticks(timer: Option<u64>, now: u64) -> u32 {
     })
 }
 
+/// The time of a timer, and whether sources are shown.
+type Shown = (Option<u64>, bool);
+
 /// Writes `MDBA_MDB_ENTRY_INFO` of a member, or of the bridge's own host (`__mdb_fill_info`).
 fn fill(
     own: u32,
     key: &Key,
     member: Option<&Member>,
-    (timer, now): (Option<u64>, u64),
+    ((timer, sources), now): (Shown, u64),
     out: &mut Writer,
 ) {
     let permanent = member.is_some_and(|member| member.permanent);
@@ -61,7 +66,10 @@ fn fill(
     let mut octets = Vec::with_capacity(ENTRY);
     octets.extend_from_slice(&member.map_or(own, |member| member.ifindex).to_ne_bytes());
     octets.push(u8::from(is_permanent));
-    octets.push(u8::from(fast_leave) << 1);
+    let by_group = member.is_some_and(|member| member.by_group);
+    let blocked = member.is_some_and(|member| member.blocked);
+    // `MDB_FLAGS_FAST_LEAVE`, `MDB_FLAGS_STAR_EXCL`, `MDB_FLAGS_BLOCKED`
+    octets.push(u8::from(fast_leave) << 1 | u8::from(by_group) << 2 | u8::from(blocked) << 3);
     octets.extend_from_slice(&key.vid.to_ne_bytes());
     octets.extend_from_slice(&address);
     octets.resize(24, 0);
@@ -77,8 +85,32 @@ fn fill(
     }
     if let Some(member) = member {
         out.put_u8(mdb::EATTR_RTPROT, PROTOCOLS[usize::from(member.by_user)]);
+        if sources {
+            fill_sources(member, now, out);
+            out.put_u8(mdb::EATTR_GROUP_MODE, member.mode as u8);
+        }
     }
     out.end(nest);
+}
+
+/// Writes `MDBA_MDB_EATTR_SRC_LIST` of a member that has sources (`__mdb_fill_srcs`).
+fn fill_sources(member: &Member, now: u64, out: &mut Writer) {
+    if member.sources().is_empty() {
+        return;
+    }
+    let list = out.nest(mdb::EATTR_SRC_LIST);
+    for source in member.sources() {
+        let one = out.nest(mdb::SRCLIST_ENTRY);
+        match source.address {
+            Group::V4(address) => out.put(mdb::SRCATTR_ADDRESS, &address),
+            Group::V6(address) => out.put(mdb::SRCATTR_ADDRESS, &address),
+            Group::Mac(_) => {}
+        }
+        let timer = source.runs.then_some(source.expires);
+        out.put_u32(mdb::SRCATTR_TIMER, ticks(timer, now));
+        out.end(one);
+    }
+    out.end(list);
 }
 
 fn header(family: u8, ifindex: u32) -> Writer {
@@ -92,16 +124,10 @@ fn header(family: u8, ifindex: u32) -> Writer {
 }
 
 /// Returns the notification of one member.
-pub fn entry_body(
-    own: u32,
-    key: &Key,
-    member: Option<&Member>,
-    timer: Option<u64>,
-    now: u64,
-) -> Vec<u8> {
+pub fn entry_body(own: u32, key: &Key, member: Option<&Member>, shown: Shown, now: u64) -> Vec<u8> {
     let mut out = header(af::BRIDGE, own);
     let (all, one) = (out.nest_noflag(mdb::MDB), out.nest_noflag(mdb::ENTRY));
-    fill(own, key, member, (timer, now), &mut out);
+    fill(own, key, member, (shown, now), &mut out);
     out.end(one);
     out.end(all);
     out.into_vec()
@@ -144,11 +170,14 @@ pub fn messages(stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Option<Ve
                 let nest = out.nest_noflag(mdb::MDB);
                 for (key, entry) in part {
                     let one = out.nest_noflag(mdb::ENTRY);
+                    let sources = step.snoop.shows_sources(key);
                     if entry.host {
-                        fill(own, key, None, (entry.host_timer, now), &mut out);
+                        let shown = (entry.host_timer, sources);
+                        fill(own, key, None, (shown, now), &mut out);
                     }
                     for member in &entry.members {
-                        fill(own, key, Some(member), (member.timer, now), &mut out);
+                        let shown = (member.timer, sources);
+                        fill(own, key, Some(member), (shown, now), &mut out);
                     }
                     out.end(one);
                 }
@@ -418,7 +447,29 @@ impl Step<'_> {
                 "bridge: Group is already joined by port",
             ));
         }
-        self.insert(key, port, permanent, None)
+        let timer = self.now + self.context().options.membership();
+        let timer = (!permanent).then_some(timer);
+        let mode = match key.is_star() {
+            true => Mode::Exclude,
+            false => Mode::Include,
+        };
+        let member = Member {
+            permanent,
+            by_user: true,
+            timer,
+            mode,
+            ..Member::new(port, BROADCAST)
+        };
+        let id = (*key, self.insert(key, member, timer)?);
+        let options = &self.context().options;
+        let family = key.group.family();
+        if family.is_some_and(|family| options.has_sources(family)) {
+            match mode {
+                Mode::Exclude => self.follow_mode(&id, mode),
+                Mode::Include => self.add_excluding(&id),
+            }
+        }
+        Ok(())
     }
 
     /// Deletes a member (`__br_mdb_del`).
