@@ -426,7 +426,7 @@ pub trait Link: Send + Sync {
     fn accepts(&self, _stack: &Stack, _guard: &Guard, _device: &Arc<Device>) {}
 
     /// Called when the device went up or down.
-    fn changed_state(&self, _stack: &Stack, _device: &Arc<Device>) {}
+    fn changed_state(&self, _stack: &Stack, _guard: &Guard, _device: &Arc<Device>) {}
 
     /// Called when promiscuous or all-multicast mode is turned on or off; see
     /// [`ask_for_all`](crate::netdev::ask_for_all) (`ndo_change_rx_flags`).

@@ -143,6 +143,7 @@ pub fn register(
     ifindex: u32,
     group: u32,
 ) -> Result<Arc<Device>, Error> {
+    let guard = &stack.domain.pin();
     let device = {
         let mut links = ns.links();
         if ns.is_closing() {
@@ -180,11 +181,11 @@ pub fn register(
         if let Some(origin) = origin {
             device.set_name_origin(origin);
         }
-        stack.enter_device(&device);
-        ns.enter(&stack.domain.pin(), &mut links, &device, ifindex);
+        stack.enter_device(&device, guard);
+        ns.enter(guard, &mut links, &device, ifindex);
         device
     };
-    attach(stack, &stack.domain.pin(), ns, &device);
+    attach(stack, guard, ns, &device);
     Ok(device)
 }
 
@@ -223,7 +224,7 @@ pub fn unregister(stack: &Stack, devices: &[Arc<Device>]) {
         let _ = set_up(stack, guard, &all[root].device, false);
     }
     for root in roots {
-        end(stack, &all, root);
+        end(stack, guard, &all, root);
     }
 }
 
@@ -236,18 +237,17 @@ struct Doomed {
 
 /// Removes a device: first its state in the namespace, then the devices on top of it, then the
 /// device itself. Notifications are sent in the order Linux sends them.
-fn end(stack: &Stack, all: &[Doomed], at: usize) {
+fn end(stack: &Stack, guard: &Guard, all: &[Doomed], at: usize) {
     let Doomed { device, ns, above } = &all[at];
-    let guard = &stack.domain.pin();
     // Going down cannot fail.
     let _ = set_up(stack, guard, device, false);
     detach(stack, guard, ns, device);
     for &above in above {
-        end(stack, all, above);
+        end(stack, guard, all, above);
     }
     changed(stack, guard, ns, device, rtm::DELLINK, u32::MAX);
     ns.leave(guard, &mut ns.links(), device);
-    stack.leave_device(device);
+    stack.leave_device(device, guard);
     device.link.removed(stack, device);
 }
 
@@ -316,7 +316,7 @@ pub fn set_up(stack: &Stack, guard: &Guard, device: &Arc<Device>, up: bool) -> R
     // First the link itself, then what follows from it (`__dev_notify_flags`).
     changed(stack, guard, &ns, device, rtm::NEWLINK, iff::UP);
     site.notify(if up { Event::Up } else { Event::Down });
-    device.link.changed_state(stack, device);
+    device.link.changed_state(stack, guard, device);
     for (_, _, vlan) in device.vlans(guard) {
         if vlan.link.follows_lower() {
             // This can only fail if the lower device is down, and it just went up.

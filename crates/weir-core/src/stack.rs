@@ -406,14 +406,13 @@ impl Stack {
     }
 
     /// Enters a device into the table of all devices.
-    pub fn enter_device(&self, device: &Arc<Device>) {
-        self.devices
-            .insert(device.key, device.clone(), &self.domain.pin());
+    pub fn enter_device(&self, device: &Arc<Device>, guard: &Guard) {
+        self.devices.insert(device.key, device.clone(), guard);
     }
 
     /// Takes a device out of the table of all devices.
-    pub fn leave_device(&self, device: &Device) {
-        self.devices.remove(&device.key, &self.domain.pin());
+    pub fn leave_device(&self, device: &Device, guard: &Guard) {
+        self.devices.remove(&device.key, guard);
     }
 }
 

@@ -462,8 +462,7 @@ impl Link for Handle {
         Ok(())
     }
 
-    fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
-        let guard = &stack.domain.pin();
+    fn changed_state(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) {
         let at = At { stack, guard };
         if !device.is_up() {
             self.0.notices.store(0, Relaxed);

@@ -289,25 +289,24 @@ impl Link for Handle {
         true
     }
 
-    fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
-        let guard = stack.domain.pin();
+    fn changed_state(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) {
         if device.is_up() {
             Bridge::arm(stack, &self.0, stack.clock.now() + SECOND / 10);
-            self.0.step(stack, &guard, |step| step.begin());
-            self.0.enable_all(stack, &guard);
-            self.0.snoop_step(stack, &guard, |step| step.open());
+            self.0.step(stack, guard, |step| step.begin());
+            self.0.enable_all(stack, guard);
+            self.0.snoop_step(stack, guard, |step| step.open());
             if self.0.snooping.on.load(Relaxed) {
-                self.0.join_snoopers(stack, &guard, true);
+                self.0.join_snoopers(stack, guard, true);
             }
         } else {
             if let Some(timer) = self.0.timer.lock().take() {
                 stack.timers.cancel(timer);
             }
-            self.0.disable_all(stack, &guard);
-            self.0.step(stack, &guard, |step| step.end());
-            self.0.snoop_step(stack, &guard, |step| step.stop());
+            self.0.disable_all(stack, guard);
+            self.0.step(stack, guard, |step| step.end());
+            self.0.snoop_step(stack, guard, |step| step.stop());
             if self.0.snooping.on.load(Relaxed) {
-                self.0.join_snoopers(stack, &guard, false);
+                self.0.join_snoopers(stack, guard, false);
             }
         }
     }

@@ -238,15 +238,14 @@ impl Link for Handle {
         )
     }
 
-    fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
+    fn changed_state(&self, _stack: &Stack, guard: &Guard, device: &Arc<Device>) {
         if device.is_up() {
             return;
         }
-        let guard = stack.domain.pin();
         if let Some(net) = self.0.net.upgrade()
             && let Some(tunnels) = socket::tunnels(&net)
         {
-            let entries = socket::entries(self.0.config.load(&guard));
+            let entries = socket::entries(self.0.config.load(guard));
             tunnels.close(&net, &entries, device.key);
         }
     }

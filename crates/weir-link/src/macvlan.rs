@@ -464,7 +464,7 @@ impl Link for Handle {
         }
     }
 
-    fn changed_state(&self, _stack: &Stack, device: &Arc<Device>) {
+    fn changed_state(&self, _stack: &Stack, _guard: &Guard, device: &Arc<Device>) {
         crate::settle_operstate(device);
     }
 

@@ -256,7 +256,7 @@ impl Link for Nlmon {
         Ok(())
     }
 
-    fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
+    fn changed_state(&self, stack: &Stack, _guard: &Guard, device: &Arc<Device>) {
         if !device.is_up() {
             self.removed(stack, device);
         }

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use weir_netlink::{Error, errno, ifla};
 use weir_packet::{Batch, DropReason, Flags};
+use weir_sync::rcu::Guard;
 
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -235,13 +236,12 @@ impl Link for Half {
         self.peer().into_iter().collect()
     }
 
-    fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
-        let guard = stack.domain.pin();
+    fn changed_state(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) {
         count_carrier(stack, device);
-        crate::carrier_changed(stack, &guard, device);
+        crate::carrier_changed(stack, guard, device);
         // Nothing changed at a peer that is down.
         if let Some(peer) = self.peer().filter(|peer| count_carrier(stack, peer)) {
-            crate::carrier_changed(stack, &guard, &peer);
+            crate::carrier_changed(stack, guard, &peer);
         }
     }
 }

@@ -473,7 +473,7 @@ impl Link for Vlan {
         }
     }
 
-    fn changed_state(&self, _stack: &Stack, device: &Arc<Device>) {
+    fn changed_state(&self, _stack: &Stack, _guard: &Guard, device: &Arc<Device>) {
         crate::settle_operstate(device);
     }
 

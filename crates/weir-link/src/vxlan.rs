@@ -341,8 +341,7 @@ impl Link for Handle {
         )
     }
 
-    fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
-        let guard = stack.domain.pin();
+    fn changed_state(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) {
         if device.is_up() {
             self.0.arm(stack, stack.clock.now() + AGE_INTERVAL);
             return;
@@ -350,11 +349,11 @@ impl Link for Handle {
         if let Some(timer) = self.0.timer().take() {
             stack.timers.cancel(timer);
         }
-        self.0.site(stack, &guard, device).forget_learned();
+        self.0.site(stack, guard, device).forget_learned();
         if let Some(net) = self.0.net.upgrade()
             && let Some(tunnels) = socket::tunnels(&net)
         {
-            let entries = socket::entries(self.0.config.load(&guard));
+            let entries = socket::entries(self.0.config.load(guard));
             tunnels.close(&net, &entries, device.key);
         }
     }

@@ -10,6 +10,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_netlink::{nlm, rta};
+use weir_sync::rcu::Guard;
 
 use super::route::{Event, HopConfig, METRIC_ADDRCONF, RouteConfig};
 use super::{Family, FibHost, RouteDevice};
@@ -116,6 +117,7 @@ impl<D: RouteDevice> Family<u32, D> {
         address: &Ifaddr,
         all: &[Ifaddr],
         host: &impl FibHost<D>,
+        guard: &Guard,
         events: &mut Vec<Event<u32, D>>,
     ) {
         let prim = if address.secondary {
@@ -130,7 +132,7 @@ impl<D: RouteDevice> Family<u32, D> {
             let mut config = Self::magic(kind, dst, dst_len, device, prim);
             config.priority = metric;
             // As in Linux, an existing route or a removed device is not an error here.
-            let _ = self.add_direct(&config, host, events);
+            let _ = self.add_direct(&config, host, guard, events);
         };
         add(rta::rtn::LOCAL, address.local.into(), 32, 0);
         if !device.is_up() {
@@ -174,13 +176,14 @@ impl<D: RouteDevice> Family<u32, D> {
         gone: bool,
         events: &mut Vec<Event<u32, D>>,
     ) {
+        let guard = &self.domain.pin();
         let (network, last) = (address.network(), address.last());
         let mut subnet = false;
         let mut prim = address;
         let mut drop_route = |kind, dst, dst_len, prim: &Ifaddr| {
             let config = Self::magic(kind, dst, dst_len, device, prim);
             // As in Linux, the route may already have been removed by hand.
-            let _ = self.delete(&config, events);
+            let _ = self.delete(&config, guard, events);
         };
         if address.secondary {
             let found = promoted.or_else(|| by_prefix(rest, address));
@@ -213,9 +216,8 @@ impl<D: RouteDevice> Family<u32, D> {
         }
         if !needed.local {
             drop_route(rta::rtn::LOCAL, address.local.into(), 32, prim);
-            let guard = self.domain.pin();
             let stays = promoted.is_some()
-                || self.address_type_on(device, address.local, &guard) == rta::rtn::LOCAL;
+                || self.address_type_on(device, address.local, guard) == rta::rtn::LOCAL;
             if !stays {
                 let gone = self.address_lost(device, address.local).into_iter();
                 events.extend(gone.map(|route| Event {
@@ -234,6 +236,7 @@ impl<D: RouteDevice> Family<u32, D> {
         address: &Ifaddr,
         metric: u32,
         host: &impl FibHost<D>,
+        guard: &Guard,
         events: &mut Vec<Event<u32, D>>,
     ) {
         let network = address.network();
@@ -248,9 +251,9 @@ impl<D: RouteDevice> Family<u32, D> {
         let kind = Self::prefix_kind(device);
         let mut config = Self::magic(kind, network, address.prefix_len, device, address);
         config.priority = metric;
-        let _ = self.add_direct(&config, host, events);
+        let _ = self.add_direct(&config, host, guard, events);
         config.priority = address.metric;
-        let _ = self.delete(&config, events);
+        let _ = self.delete(&config, guard, events);
     }
 }
 

@@ -325,11 +325,6 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         }
     }
 
-    /// Returns the domain whose guards protect the table.
-    pub(super) fn domain(&self) -> &Domain {
-        &self.domain
-    }
-
     /// Returns the number of prefixes.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)

@@ -253,8 +253,10 @@ impl<D: RouteDevice> Fib<D> {
             vrf: VrfState::default(),
         };
         // IPv6 creates these two together with the namespace (`fib6_tables_init`).
-        fib.v6.make_table(rta::table::MAIN);
-        fib.v6.make_table(rta::table::LOCAL);
+        let guard = domain.pin();
+        fib.v6.make_table(rta::table::MAIN, &guard);
+        fib.v6.make_table(rta::table::LOCAL, &guard);
+        drop(guard);
         fib
     }
 }
@@ -314,24 +316,23 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
     }
 
     /// Returns the table with a number, creating it if necessary (`fib_new_table`).
-    pub fn make_table(&self, id: u32) -> Arc<Table<K, D>> {
+    pub fn make_table(&self, id: u32, guard: &Guard) -> Arc<Table<K, D>> {
         let id = if id == rta::table::UNSPEC {
             rta::table::MAIN
         } else {
             id
         };
-        let guard = self.domain.pin();
-        if let Some(table) = self.table(id, &guard) {
+        if let Some(table) = self.table(id, guard) {
             return table.clone();
         }
         let mut made = self.making.lock();
         // Another thread may have made it in the meantime.
-        if let Some(table) = self.table(id, &guard) {
+        if let Some(table) = self.table(id, guard) {
             return table.clone();
         }
         *made += 1;
         let table = Arc::new(Table::new(id, &self.domain));
-        let old = self.tables.load(&guard);
+        let old = self.tables.load(guard);
         let pick = |name: u32, old: &Option<Arc<Table<K, D>>>| {
             if id == name {
                 Some(table.clone())
@@ -367,9 +368,10 @@ impl<D: RouteDevice> Family<u32, D> {
         config: &RouteConfig<u32>,
         host: &impl FibHost<D>,
         v6: &Family<u128, D>,
+        guard: &Guard,
         events: &mut Vec<Event<u32, D>>,
     ) -> Result<(), Error> {
-        self.add_checked(config, host, Some(v6), events)
+        self.add_checked(config, host, Some(v6), guard, events)
     }
 
     /// Like [`Self::add`], for routes without an IPv6 gateway.
@@ -377,9 +379,10 @@ impl<D: RouteDevice> Family<u32, D> {
         &self,
         config: &RouteConfig<u32>,
         host: &impl FibHost<D>,
+        guard: &Guard,
         events: &mut Vec<Event<u32, D>>,
     ) -> Result<(), Error> {
-        self.add_checked(config, host, None, events)
+        self.add_checked(config, host, None, guard, events)
     }
 
     fn add_checked(
@@ -387,13 +390,13 @@ impl<D: RouteDevice> Family<u32, D> {
         config: &RouteConfig<u32>,
         host: &impl FibHost<D>,
         v6: Option<&Family<u128, D>>,
+        guard: &Guard,
         events: &mut Vec<Event<u32, D>>,
     ) -> Result<(), Error> {
-        let guard = self.domain.pin();
         // Linux creates the table first.
-        let table = self.make_table(config.table);
-        let info = self.create_info(config, host, v6, &guard)?;
-        events.extend(table.insert(config, info.clone())?);
+        let table = self.make_table(config.table, guard);
+        let info = self.create_info(config, host, v6, guard)?;
+        events.extend(table.insert(config, info.clone(), guard)?);
         self.changed();
         if let Some(object) = info.object()
             && object.is_gone()
@@ -422,13 +425,13 @@ impl<D: RouteDevice> Family<u32, D> {
     pub fn delete(
         &self,
         config: &RouteConfig<u32>,
+        guard: &Guard,
         events: &mut Vec<Event<u32, D>>,
     ) -> Result<(), Error> {
-        let guard = self.domain.pin();
         let table = self
-            .table(config.table, &guard)
+            .table(config.table, guard)
             .ok_or_else(|| Error::msg(errno::ESRCH, "FIB table does not exist"))?;
-        events.push(table.delete(config)?);
+        events.push(table.delete(config, guard)?);
         self.changed();
         Ok(())
     }

@@ -305,7 +305,7 @@ impl<D: RouteDevice> Family<u128, D> {
             for (key, len) in prefixes {
                 while let Some(device) = device
                     && let Some(event) =
-                        table.take_from_many((key, len), device, |info| goes(info, &[]))
+                        table.take_from_many((key, len), device, |info| goes(info, &[]), &guard)
                 {
                     events.push(event);
                 }
@@ -313,7 +313,7 @@ impl<D: RouteDevice> Family<u128, D> {
                 if device.is_some() && table.lpm.get(key, len, &guard).is_some_and(many) {
                     continue;
                 }
-                let _ = table.edit(key, len, |routes| {
+                let _ = table.edit(key, len, &guard, |routes| {
                     let all = routes.clone();
                     routes.retain(|alias| {
                         let mut route = table.route6(key, len, &all, &alias.info);

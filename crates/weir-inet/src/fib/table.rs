@@ -130,10 +130,10 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         &self,
         dst: K,
         dst_len: u8,
+        guard: &Guard,
         change: impl FnOnce(&mut Vec<Alias<D>>) -> Result<(bool, R), Error>,
     ) -> Result<R, Error> {
         let dst = dst.masked(dst_len);
-        let guard = self.lpm.domain().pin();
         self.lpm.update(dst, dst_len, |leaf| {
             let mut routes = leaf.map(Leaf::to_vec).unwrap_or_default();
             let answer = match change(&mut routes) {
@@ -141,13 +141,13 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
                 Ok((false, answer)) => return (Change::Keep, Ok(answer)),
                 Ok((true, answer)) => answer,
             };
-            self.note_edit((dst, dst_len), leaf, &routes, &guard);
+            self.note_edit((dst, dst_len), leaf, &routes, guard);
             routes.iter().for_each(|alias| alias.info.entered());
             for alias in leaf.into_iter().flat_map(Leaf::iter) {
                 alias.info.left();
             }
             let change = Leaf::new(routes).map_or(Change::Remove, Change::Set);
-            self.filter(dst, dst_len, &change, &guard);
+            self.filter(dst, dst_len, &change, guard);
             (change, Ok(answer))
         })
     }
@@ -232,12 +232,12 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         &self,
         dst: K,
         dst_len: u8,
+        guard: &Guard,
         change: impl FnOnce(&Many<'_, D>) -> Option<(Option<Leaf<D>>, R)>,
     ) -> Option<R> {
         let dst = dst.masked(dst_len);
-        let guard = self.lpm.domain().pin();
         // Most prefixes have one route. The list may change before the lock is taken.
-        self.lpm.get(dst, dst_len, &guard)?.many()?;
+        self.lpm.get(dst, dst_len, guard)?.many()?;
         self.lpm.update(dst, dst_len, |leaf| {
             match leaf.and_then(Leaf::many).and_then(|many| change(&many)) {
                 None => (Change::Keep, None),
@@ -369,7 +369,7 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         });
         let mut gone = Vec::new();
         for (key, len) in prefixes {
-            let _ = self.edit(key, len, |routes| {
+            let _ = self.edit(key, len, guard, |routes| {
                 routes.retain(|alias| {
                     let dies = dead(alias);
                     if dies {
@@ -390,11 +390,12 @@ impl<D: RouteDevice> Table<u32, D> {
         &self,
         config: &RouteConfig<u32>,
         info: Arc<RouteInfo<D>>,
+        guard: &Guard,
     ) -> Result<Option<Event<u32, D>>, Error> {
         let wants = |flag: u16| config.nlflags & flag != 0;
         let (tos, priority) = (config.tos, info.spec.priority);
         let alias = Alias::new(info, tos);
-        self.edit(config.dst, config.dst_len, |routes| {
+        self.edit(config.dst, config.dst_len, guard, |routes| {
             let mut flags = nlm::F_EXCL;
             let mut at = place(routes, tos, priority);
             let same = |alias: &Alias<D>| alias.tos == tos && alias.info.spec.priority == priority;
@@ -451,8 +452,12 @@ impl<D: RouteDevice> Table<u32, D> {
     }
 
     /// Removes the first route of the prefix that matches all given attributes.
-    pub(super) fn delete(&self, config: &RouteConfig<u32>) -> Result<Event<u32, D>, Error> {
-        self.edit(config.dst, config.dst_len, |routes| {
+    pub(super) fn delete(
+        &self,
+        config: &RouteConfig<u32>,
+        guard: &Guard,
+    ) -> Result<Event<u32, D>, Error> {
+        self.edit(config.dst, config.dst_len, guard, |routes| {
             let start = place(routes, config.tos, 0);
             let found = routes[start..]
                 .iter()

@@ -43,21 +43,21 @@ impl<D: RouteDevice> Family<u128, D> {
         &self,
         config: &RouteConfig<u128>,
         host: &impl FibHost<D>,
+        guard: &Guard,
         events: &mut Vec<Event<u128, D>>,
     ) -> Result<(), Error> {
-        let guard = self.domain.pin();
         let done = match &config.multipath {
             None => {
-                let info = self.create_info(config, &config.hop, host, &guard)?;
+                let info = self.create_info(config, &config.hop, host, guard)?;
                 let info = self.infos.share(info);
-                self.make_table(config.table)
-                    .insert(config, &info, config.nlflags)
+                self.make_table(config.table, guard)
+                    .insert(config, &info, config.nlflags, guard)
                     .map(|event| {
                         events.push(event);
                         self.swept(config, &info, host, events);
                     })
             }
-            Some(hops) => self.add_multipath(config, hops, host, &guard, events),
+            Some(hops) => self.add_multipath(config, hops, host, guard, events),
         };
         self.changed();
         done
@@ -113,7 +113,7 @@ impl<D: RouteDevice> Family<u128, D> {
         let Some(first) = parts.first() else {
             return invalid("Invalid nexthop configuration - no valid nexthops");
         };
-        let table = self.make_table(config.table);
+        let table = self.make_table(config.table, guard);
         let append = config.nlflags & nlm::F_APPEND;
         let flags = append
             | if replace {
@@ -136,7 +136,7 @@ impl<D: RouteDevice> Family<u128, D> {
         };
         let mut nlflags = config.nlflags;
         for (count, info) in parts.iter().enumerate() {
-            if let Err(error) = table.insert(config, info, nlflags) {
+            if let Err(error) = table.insert(config, info, nlflags, guard) {
                 if count == 0 {
                     return Err(error);
                 }
@@ -144,7 +144,8 @@ impl<D: RouteDevice> Family<u128, D> {
                 // sense.
                 tell(first, events);
                 for info in &parts[..count] {
-                    let gone = table.take(config, |other| Arc::ptr_eq(other, info), false, false);
+                    let is = |other: &Arc<RouteInfo<D>>| Arc::ptr_eq(other, info);
+                    let gone = table.take(config, is, false, false, guard);
                     events.extend(gone);
                 }
                 return Err(match replace {
@@ -184,11 +185,11 @@ impl<D: RouteDevice> Family<u128, D> {
     pub fn delete(
         &self,
         config: &RouteConfig<u128>,
+        guard: &Guard,
         events: &mut Vec<Event<u128, D>>,
     ) -> Result<(), Error> {
-        let guard = self.domain.pin();
         let table = self
-            .table(config.table, &guard)
+            .table(config.table, guard)
             .ok_or_else(|| Error::msg(errno::ESRCH, "FIB table does not exist"))?;
         let one = |hop: &HopConfig, whole: bool, events: &mut Vec<Event<u128, D>>| {
             let matches = |info: &Arc<RouteInfo<D>>| {
@@ -205,7 +206,7 @@ impl<D: RouteDevice> Family<u128, D> {
             };
             let prefix = (config.dst, config.dst_len);
             if hop.oif != 0
-                && let Some(event) = table.take_from_many(prefix, hop.oif, matches)
+                && let Some(event) = table.take_from_many(prefix, hop.oif, matches, guard)
             {
                 events.push(event);
                 return Ok(());
@@ -217,7 +218,7 @@ impl<D: RouteDevice> Family<u128, D> {
                 && hop.gateway.is_none()
                 && config.priority == 0
                 && [0, rta::prot::KERNEL].contains(&config.protocol);
-            events.push(table.take(config, matches, whole, null)?);
+            events.push(table.take(config, matches, whole, null, guard)?);
             Ok(())
         };
         let done = match &config.multipath {
@@ -330,7 +331,7 @@ impl<D: RouteDevice> Family<u128, D> {
         if pairs.is_empty() {
             return;
         }
-        let _ = table.edit(dst, dst_len, |routes| {
+        let _ = table.edit(dst, dst_len, guard, |routes| {
             let mut exchanged = false;
             for alias in routes.iter_mut() {
                 let pair = pairs.iter().find(|(old, _)| Arc::ptr_eq(old, &alias.info));
@@ -357,7 +358,7 @@ impl<D: RouteDevice> Family<u128, D> {
             ..RouteConfig::default()
         };
         for table in self.tables(&guard) {
-            while let Ok(event) = table.take(&config, |info| unwanted(info), false, false) {
+            while let Ok(event) = table.take(&config, |info| unwanted(info), false, false, &guard) {
                 events.push(event);
             }
         }
@@ -743,6 +744,7 @@ impl<D: RouteDevice> Table<u128, D> {
         config: &RouteConfig<u128>,
         info: &Arc<RouteInfo<D>>,
         nlflags: u16,
+        guard: &Guard,
     ) -> Result<Event<u128, D>, Error> {
         let wants = |flag: u16| nlflags & flag != 0;
         let (create, replace) = (wants(nlm::F_CREATE), wants(nlm::F_REPLACE));
@@ -751,11 +753,11 @@ impl<D: RouteDevice> Table<u128, D> {
         let mut flags = nlm::F_EXCL | (nlflags & nlm::F_APPEND);
         if !replace
             && !ecmp
-            && let Some(done) = self.insert_among_many(config, info, nlflags)
+            && let Some(done) = self.insert_among_many(config, info, nlflags, guard)
         {
             return done;
         }
-        self.edit(config.dst, config.dst_len, |routes| {
+        self.edit(config.dst, config.dst_len, guard, |routes| {
             // The default prefix always has a node.
             if routes.is_empty() && config.dst_len != 0 && replace && !create {
                 return Err(Error::msg(
@@ -831,10 +833,11 @@ impl<D: RouteDevice> Table<u128, D> {
         config: &RouteConfig<u128>,
         info: &Arc<RouteInfo<D>>,
         nlflags: u16,
+        guard: &Guard,
     ) -> Option<Result<Event<u128, D>, Error>> {
         let metric = info.spec.priority;
         let device = info.hops.first().map_or(0, |hop| hop.oif);
-        self.edit_many(config.dst, config.dst_len, |many| {
+        self.edit_many(config.dst, config.dst_len, guard, |many| {
             let mut flags = nlm::F_EXCL | nlm::F_CREATE | (nlflags & nlm::F_APPEND);
             let at = many.behind(metric);
             let last = many.get(at.checked_sub(1)?)?;
@@ -867,9 +870,10 @@ impl<D: RouteDevice> Table<u128, D> {
         (dst, dst_len): (u128, u8),
         device: u32,
         matches: impl Fn(&Arc<RouteInfo<D>>) -> bool,
+        guard: &Guard,
     ) -> Option<Event<u128, D>> {
         let by = |device| move |alias: &Alias<D>| alias.device() == device;
-        self.edit_many(dst, dst_len, |many| {
+        self.edit_many(dst, dst_len, guard, |many| {
             let at = many.find(device, |alias| matches(&alias.info))?;
             let info = many.get(at)?.info.clone();
             info.left();
@@ -895,8 +899,9 @@ impl<D: RouteDevice> Table<u128, D> {
         matches: impl Fn(&Arc<RouteInfo<D>>) -> bool,
         whole: bool,
         null: bool,
+        guard: &Guard,
     ) -> Result<Event<u128, D>, Error> {
-        self.edit(config.dst, config.dst_len, |routes| {
+        self.edit(config.dst, config.dst_len, guard, |routes| {
             let Some(at) = routes.iter().position(|alias| matches(&alias.info)) else {
                 let null = null && routes.is_empty() && config.dst_len == 0;
                 return Err(Error::new(if null { errno::ENOENT } else { errno::ESRCH }));

@@ -205,6 +205,7 @@ impl Work<'_> {
             &address.ifaddr(),
             &all,
             &site.host(),
+            site.guard,
             &mut events,
         );
         self.routes(events);
@@ -483,6 +484,7 @@ impl Addresses {
                     &present.ifaddr(),
                     address.metric,
                     &work.site.host(),
+                    work.site.guard,
                     &mut events,
                 );
                 work.routes(events);

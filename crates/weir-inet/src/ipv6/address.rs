@@ -266,13 +266,15 @@ impl Work<'_, '_> {
     fn add_route(&mut self, config: &RouteConfig<u128>) {
         let mut events = Vec::new();
         let site = self.site;
-        let _ = site.ns.fib().v6.add(config, &site.host(), &mut events);
+        let fib = &site.ns.fib().v6;
+        let _ = fib.add(config, &site.host(), site.guard, &mut events);
         self.routes(events);
     }
 
     fn remove_route(&mut self, config: &RouteConfig<u128>) {
         let mut events = Vec::new();
-        let _ = self.site.ns.fib().v6.delete(config, &mut events);
+        let site = self.site;
+        let _ = site.ns.fib().v6.delete(config, site.guard, &mut events);
         self.routes(events);
     }
 

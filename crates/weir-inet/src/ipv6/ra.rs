@@ -254,7 +254,7 @@ fn advertised(site: &Site<'_>, router: Ipv6Addr, route: &Advertised, default: bo
         && (route.lifetime == 0 || default && old.spec.priority != route.metric)
     {
         config.priority = old.spec.priority;
-        let _ = fib.delete(&config, &mut events);
+        let _ = fib.delete(&config, site.guard, &mut events);
         config.priority = route.metric;
         present = None;
     }
@@ -264,7 +264,8 @@ fn advertised(site: &Site<'_>, router: Ipv6Addr, route: &Advertised, default: bo
         match present {
             None => {
                 config.expires = default.then(|| site.stack.clock.now());
-                added = fib.add(&config, &site.host(), &mut events).is_ok();
+                let done = fib.add(&config, &site.host(), site.guard, &mut events);
+                added = done.is_ok();
             }
             Some(old) if default && old.spec.pref != route.pref => {
                 fib.amend(place, by, |spec| spec.pref = route.pref);

@@ -134,7 +134,7 @@ fn change_in<K: Address>(
         .rules()
         .add(rule, priority, attrs.u32(fra::GOTO)?, flags, index)?;
     if looks_up && (K::IPV6 || header.table == 0 && !attrs.has(fra::TABLE)) {
-        family.make_table(table);
+        family.make_table(table, ctl.guard);
     }
     notify(ctl, ns, rtm::NEWRULE, &entry);
     Ok(())

@@ -68,7 +68,11 @@ fn an_exception_ends_with_its_route() {
     let world = with_route();
     set(&world, DST, 7, None);
     let same = route::<u32>("20.0.0.0/8", "10.0.0.98", 0);
-    world.fib.v4.delete(&same, &mut Vec::new()).unwrap();
+    world
+        .fib
+        .v4
+        .delete(&same, &world.domain.pin(), &mut Vec::new())
+        .unwrap();
     world.add(ADD, same).unwrap();
     assert_eq!(found(&world, DST), None);
     assert!(world.fib.v4.exceptions.all().is_empty());
@@ -122,7 +126,11 @@ fn an_exception_is_of_one_route() {
         .unwrap();
     set(&world, DST, 7, None);
     let narrow = route::<u32>("20.0.0.0/16", "10.0.0.99", 0);
-    world.fib.v4.delete(&narrow, &mut Vec::new()).unwrap();
+    world
+        .fib
+        .v4
+        .delete(&narrow, &world.domain.pin(), &mut Vec::new())
+        .unwrap();
     // The wider route has its own.
     assert_eq!(found(&world, DST), None);
     set(&world, DST, 8, None);

@@ -34,7 +34,10 @@ impl World {
     }
 
     fn remove(&self, dst: u32, dst_len: u8) {
-        let removed = self.fib.v4.delete(&local(dst, dst_len), &mut Vec::new());
+        let removed = self
+            .fib
+            .v4
+            .delete(&local(dst, dst_len), &self.domain.pin(), &mut Vec::new());
         removed.unwrap();
     }
 }

@@ -131,9 +131,14 @@ impl World {
     fn address(&self, ifindex: u32, text: &str, prefix_len: u8, broadcast: Option<&str>) {
         let address = Self::ifaddr(text, prefix_len, broadcast);
         let device = self.device(ifindex).unwrap();
-        self.fib
-            .v4
-            .address_came(&device, &address, &[address], self, &mut Vec::new());
+        self.fib.v4.address_came(
+            &device,
+            &address,
+            &[address],
+            self,
+            &self.domain.pin(),
+            &mut Vec::new(),
+        );
     }
 
     fn add(&self, flags: u16, config: RouteConfig<u32>) -> Result<u16, Error> {
@@ -142,7 +147,9 @@ impl World {
             nlflags: flags,
             ..config
         };
-        self.fib.v4.add(&config, self, &self.fib.v6, &mut events)?;
+        self.fib
+            .v4
+            .add(&config, self, &self.fib.v6, &self.domain.pin(), &mut events)?;
         Ok(events.first().map_or(0, |event| event.flags))
     }
 
@@ -152,7 +159,9 @@ impl World {
             nlflags: flags,
             ..config
         };
-        self.fib.v6.add(&config, self, &mut events)?;
+        self.fib
+            .v6
+            .add(&config, self, &self.domain.pin(), &mut events)?;
         Ok(events.iter().map(|event| show(&event.route)).collect())
     }
 
@@ -319,10 +328,14 @@ fn addresses_make_and_take_routes() {
     };
     let device = world.device(V0).unwrap();
     let mut events = Vec::new();
-    world
-        .fib
-        .v4
-        .address_came(&device, &second, &[first, second], &world, &mut events);
+    world.fib.v4.address_came(
+        &device,
+        &second,
+        &[first, second],
+        &world,
+        &world.domain.pin(),
+        &mut events,
+    );
     assert_eq!(events.len(), 1, "only its own route");
     assert!(
         world
@@ -444,17 +457,28 @@ fn adds_appends_prepends_replaces() {
         protocol: 0,
         ..route::<u32>("1.0.0.0/8", "10.0.0.98", 0)
     };
-    world.fib.v4.delete(&any, &mut events).unwrap();
-    world.fib.v4.delete(&any, &mut events).unwrap();
+    world
+        .fib
+        .v4
+        .delete(&any, &world.domain.pin(), &mut events)
+        .unwrap();
+    world
+        .fib
+        .v4
+        .delete(&any, &world.domain.pin(), &mut events)
+        .unwrap();
     assert_eq!(main().len(), 3);
     assert_eq!(
-        world.fib.v4.delete(&any, &mut events),
+        world.fib.v4.delete(&any, &world.domain.pin(), &mut events),
         Err(Error::new(errno::ESRCH))
     );
     assert!(events.iter().all(|event| !event.new && event.flags == 0));
     let elsewhere = RouteConfig { table: 77, ..any };
     assert_eq!(
-        world.fib.v4.delete(&elsewhere, &mut events),
+        world
+            .fib
+            .v4
+            .delete(&elsewhere, &world.domain.pin(), &mut events),
         Err(Error::msg(errno::ESRCH, "FIB table does not exist"))
     );
 }

@@ -249,9 +249,16 @@ fn ipv6_errors_and_lapsing() {
         protocol: 0,
         ..delete
     };
-    world.fib.v6.delete(&config, &mut events).unwrap();
+    world
+        .fib
+        .v6
+        .delete(&config, &world.domain.pin(), &mut events)
+        .unwrap();
     assert_eq!(
-        world.fib.v6.delete(&config, &mut events),
+        world
+            .fib
+            .v6
+            .delete(&config, &world.domain.pin(), &mut events),
         Err(Error::new(errno::ESRCH))
     );
 }
@@ -303,11 +310,21 @@ fn a_prefix_with_a_route_by_each_of_many_devices() {
     let mut most = 0;
     for device in (1..=DEVICES).rev().filter(|device| device % 3 != 0) {
         STEPS.set(0);
-        world.fib.v6.delete(&link(device), &mut events).unwrap();
+        world
+            .fib
+            .v6
+            .delete(&link(device), &world.domain.pin(), &mut events)
+            .unwrap();
         most = most.max(STEPS.get());
         let gone = Error::new(errno::ESRCH);
         if events.len() < 20 {
-            assert_eq!(world.fib.v6.delete(&link(device), &mut events), Err(gone));
+            assert_eq!(
+                world
+                    .fib
+                    .v6
+                    .delete(&link(device), &world.domain.pin(), &mut events),
+                Err(gone)
+            );
         }
     }
     assert!(most <= 500, "{most} steps to delete a route");
@@ -348,7 +365,11 @@ fn a_lost_device_takes_its_routes_from_a_table_of_many_prefixes() {
         }
         if n % 11 == 0 {
             let gone = route::<u128>(&prefix, "", 0);
-            world.fib.v6.delete(&gone, &mut events).unwrap();
+            world
+                .fib
+                .v6
+                .delete(&gone, &world.domain.pin(), &mut events)
+                .unwrap();
         }
     }
     for device in [4, 2] {

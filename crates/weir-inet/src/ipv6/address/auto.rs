@@ -204,7 +204,7 @@ fn prefix_route(site: &Site<'_>, prefix: &Prefix) {
     } else if prefix.valid != 0 {
         config.addrconf = true;
         // A route of an address by hand stays.
-        let _ = fib.add(&config, &site.host(), &mut events);
+        let _ = fib.add(&config, &site.host(), site.guard, &mut events);
     }
     if let Some(expires) = expires.filter(|_| prefix.valid != 0) {
         super::super::expire_routes_at(site.stack, site.ns, expires);

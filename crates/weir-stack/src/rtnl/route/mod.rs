@@ -133,7 +133,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             let done = ns
                 .fib()
                 .v4
-                .add(&config, &host(ctl), &ns.fib().v6, &mut events);
+                .add(&config, &host(ctl), &ns.fib().v6, ctl.guard, &mut events);
             notify(ctl, &events);
             done
         }
@@ -143,7 +143,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
                 config.priority = crate::fib::table6::METRIC_USER;
             }
             let mut events = Vec::new();
-            let done = ns.fib().v6.add(&config, &host(ctl), &mut events);
+            let done = ns.fib().v6.add(&config, &host(ctl), ctl.guard, &mut events);
             if let Some(expires) = config.expires {
                 crate::ipv6::expire_routes_at(ctl.stack, &ns, expires);
             }
@@ -162,7 +162,7 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         Some(af::INET) => {
             let config = parse::config4(ctl)?;
             let mut events = Vec::new();
-            let done = ns.fib().v4.delete(&config, &mut events);
+            let done = ns.fib().v4.delete(&config, ctl.guard, &mut events);
             notify(ctl, &events);
             done
         }
@@ -173,7 +173,7 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
                 return uncache(&ns, &config);
             }
             let mut events = Vec::new();
-            let done = ns.fib().v6.delete(&config, &mut events);
+            let done = ns.fib().v6.delete(&config, ctl.guard, &mut events);
             notify(ctl, &events);
             done
         }
