@@ -236,7 +236,7 @@ pub fn add_group(
     reference: Reference,
 ) -> Result<(), Error> {
     device.taken().multicast.add(mac, reference)?;
-    changed(stack, guard, device);
+    groups_changed(stack, guard, device);
     Ok(())
 }
 
@@ -252,8 +252,15 @@ pub fn remove_group(
     reference: Reference,
 ) -> Result<(), Error> {
     device.taken().multicast.remove(mac, reference)?;
-    changed(stack, guard, device);
+    groups_changed(stack, guard, device);
     Ok(())
+}
+
+/// Tells the kind of a device that is up that its multicast list changed, which makes no device promiscuous.
+fn groups_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    if device.is_up() {
+        device.link.accepts(stack, guard, device);
+    }
 }
 
 /// Tells the kind of a device that is up that the lists, or the device's own address, changed

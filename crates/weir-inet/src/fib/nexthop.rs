@@ -14,7 +14,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_netlink::{Error, af, errno, nlm, rta};
-use weir_sync::order::{self, Mutex};
+use weir_sync::once_box::OnceBox;
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::primitive::atomic::{AtomicU32, Ordering::Relaxed};
 use weir_sync::rcu::{Domain, Guard};
 
@@ -95,7 +96,8 @@ pub struct ResilientConfig {
 /// The objects of a namespace.
 #[derive(Debug)]
 pub struct Nexthops<D: RouteDevice> {
-    table: Mutex<Table<D>, order::Nexthops>,
+    /// The objects, once one was asked for.
+    table: OnceBox<Mutex<Table<D>, order::Nexthops>>,
     /// The change counter, for `NLM_F_DUMP_INTR`.
     generation: AtomicU32,
     domain: Domain,
@@ -105,6 +107,15 @@ pub struct Nexthops<D: RouteDevice> {
 struct Table<D: RouteDevice> {
     objects: BTreeMap<u32, Entry<D>>,
     last_id: u32,
+}
+
+impl<D: RouteDevice> Default for Table<D> {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            last_id: 0,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -128,13 +139,14 @@ impl<D: RouteDevice> Entry<D> {
 impl<D: RouteDevice> Nexthops<D> {
     pub(super) fn new(domain: &Domain) -> Self {
         Self {
-            table: Mutex::new(Table {
-                objects: BTreeMap::new(),
-                last_id: 0,
-            }),
+            table: OnceBox::default(),
             generation: AtomicU32::new(0),
             domain: domain.clone(),
         }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table<D>, order::Nexthops> {
+        self.table.get_or_make(Mutex::default).lock()
     }
 
     /// Returns the change counter.
@@ -144,24 +156,26 @@ impl<D: RouteDevice> Nexthops<D> {
 
     /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
-        self.table.lock().objects.is_empty()
+        self.table
+            .get()
+            .is_none_or(|table| table.lock().objects.is_empty())
     }
 
     /// Returns the object with an id.
     pub fn find(&self, id: u32) -> Option<Arc<Object<D>>> {
-        let table = self.table.lock();
+        let table = self.table();
         table.objects.get(&id).map(|entry| entry.object.clone())
     }
 
     /// Returns the state of the object with an id.
     pub fn state(&self, id: u32) -> Option<Arc<State<D>>> {
-        let table = self.table.lock();
+        let table = self.table();
         table.objects.get(&id).map(|entry| entry.state.clone())
     }
 
     /// Returns up to `most` objects from an id on, in order.
     pub fn list(&self, from: u32, most: usize) -> Vec<(u32, Arc<State<D>>)> {
-        let table = self.table.lock();
+        let table = self.table();
         let range = table.objects.range(from..).take(most);
         range
             .map(|(&id, entry)| (id, entry.state.clone()))
@@ -173,18 +187,18 @@ impl<D: RouteDevice> Nexthops<D> {
     /// # Errors
     /// EINVAL with Linux's text.
     pub fn check_group(&self, members: &[Member], fdb: bool) -> Result<(), Error> {
-        self.table.lock().check_group(members, fdb)
+        self.table().check_group(members, fdb)
     }
 
     /// Returns the time at which buckets of a group may move next.
     pub fn due(&self) -> Option<u64> {
-        let table = self.table.lock();
+        let table = self.table();
         table.objects.values().filter_map(|entry| entry.due).min()
     }
 
     /// Moves the buckets that may move now, and adds a change for each.
     pub fn upkeep(&self, now: u64, changes: &mut Vec<Change<D>>) {
-        let mut table = self.table.lock();
+        let mut table = self.table();
         let due = |entry: &Entry<D>| entry.due.is_some_and(|due| due <= now);
         let ids = table.objects.iter().filter(|(_, entry)| due(entry));
         let ids: Vec<u32> = ids.map(|(&id, _)| id).collect();
@@ -358,7 +372,7 @@ impl<D: RouteDevice> Fib<D> {
         changes: &mut Vec<Change<D>>,
     ) -> Result<(), Error> {
         let guard = self.nexthops.domain.pin();
-        let mut table = self.nexthops.table.lock();
+        let mut table = self.nexthops.table();
         if config.nlflags & nlm::F_REPLACE != 0 && config.id == 0 {
             return invalid("Replace requires nexthop id");
         }
@@ -702,7 +716,7 @@ impl<D: RouteDevice> Fib<D> {
         compat: bool,
         changes: &mut Vec<Change<D>>,
     ) -> Result<(), Error> {
-        let mut table = self.nexthops.table.lock();
+        let mut table = self.nexthops.table();
         if !table.objects.contains_key(&id) {
             return Err(Error::new(errno::ENOENT));
         }
@@ -774,7 +788,7 @@ impl<D: RouteDevice> Fib<D> {
         compat: bool,
         changes: &mut Vec<Change<D>>,
     ) {
-        let mut table = self.nexthops.table.lock();
+        let mut table = self.nexthops.table();
         let by = |state: &State<D>| {
             !state.is_group()
                 && !state.is_fdb()
@@ -793,7 +807,7 @@ impl<D: RouteDevice> Fib<D> {
 
     /// Removes all objects, at the end of the namespace.
     pub fn clear_nexthops(&self) {
-        let mut table = self.nexthops.table.lock();
+        let mut table = self.nexthops.table();
         for entry in std::mem::take(&mut table.objects).into_values() {
             entry.object.end();
         }

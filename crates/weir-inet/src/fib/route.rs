@@ -94,6 +94,9 @@ pub struct RouteSpec {
     pub addrconf: bool,
 }
 
+/// A flag of [`RouteInfo::routes`]: there were routes, and none is left.
+const ENDED: u32 = 1 << 31;
+
 /// The metric of routes that addresses create (`IP6_RT_PRIO_ADDRCONF`).
 pub const METRIC_ADDRCONF: u32 = 256;
 
@@ -228,7 +231,7 @@ pub struct RouteInfo<D: RouteDevice> {
     flags: AtomicU8,
     /// The configured part. Every device has routes that differ in their hop alone.
     pub spec: Arc<RouteSpec>,
-    /// The number of routes in tables that refer to this info (`fib_treeref`). An info with none
+    /// The number of routes in tables that refer to this info (`fib_treeref`), and [`ENDED`]. An info with none
     /// may still be read, or wait to be announced, but no longer changes.
     routes: AtomicU32,
 }
@@ -329,7 +332,27 @@ impl<D: RouteDevice> RouteInfo<D> {
 
     /// Returns whether any table has a route with this info.
     pub(super) fn is_used(&self) -> bool {
-        self.routes.load(Relaxed) != 0
+        self.routes.load(Relaxed) & !ENDED != 0
+    }
+
+    /// Returns whether the last route with this info is gone.
+    pub(super) fn has_ended(&self) -> bool {
+        self.routes.load(Relaxed) == ENDED
+    }
+
+    /// Returns whether a route got this info while the last one with it went. The family may have forgotten it.
+    pub(super) fn has_returned(&self) -> bool {
+        self.routes.load(Relaxed) & ENDED != 0
+    }
+
+    /// Notes that the family knows the info again.
+    pub(super) fn note_known(&self) {
+        self.routes.fetch_and(!ENDED, Relaxed);
+    }
+
+    /// Returns the number of routes with this info in tables.
+    pub(super) fn users(&self) -> usize {
+        (self.routes.load(Relaxed) & !ENDED) as usize
     }
 
     pub(super) fn entered(&self) {
@@ -337,7 +360,9 @@ impl<D: RouteDevice> RouteInfo<D> {
     }
 
     pub(super) fn left(&self) {
-        self.routes.fetch_sub(1, Relaxed);
+        if self.routes.fetch_sub(1, Relaxed) == 1 {
+            self.routes.fetch_or(ENDED, Relaxed);
+        }
     }
 
     /// Returns the `RTNH_F_*` flags of the route as a whole, including the configured ones.

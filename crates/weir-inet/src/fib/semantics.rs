@@ -14,6 +14,8 @@ use std::sync::{Arc, Weak};
 use weir_netlink::Error;
 use weir_netlink::{errno, rta};
 use weir_sync::order::{self, Mutex};
+use weir_sync::primitive::atomic::Ordering::{Acquire, Relaxed, Release};
+use weir_sync::primitive::atomic::{AtomicBool, AtomicU64};
 use weir_sync::rare::Rare;
 use weir_sync::rcu::Guard;
 use weir_sync::small_map::SmallMap;
@@ -35,6 +37,16 @@ use super::{Address, Family, FibHost, RouteDevice};
 #[derive(Debug)]
 pub(super) struct Infos<D: RouteDevice> {
     known: Mutex<Known<D>, order::Routes>,
+    /// A bit for each device that an event would find an info of ([`Infos::bit`]), since the tables were made. Changes
+    /// under the lock.
+    ///
+    /// An event looks here after a full fence, and whoever adds a route looks at the device after another one. So one of
+    /// them sees the other.
+    seen: AtomicU64,
+    /// Some hop was marked dead or without a link.
+    marked: AtomicBool,
+    /// Some info had a preferred source.
+    sources: AtomicBool,
 }
 
 /// The infos by their place.
@@ -129,6 +141,25 @@ impl<D: RouteDevice> OfDevice<D> {
         *self = Self::Many(Box::new((by, 64)));
     }
 
+    /// Removes the infos whose routes are all gone. Returns whether any is left.
+    fn forget_ended(&mut self) -> bool {
+        let stays =
+            |weak: &Weak<RouteInfo<D>>| weak.upgrade().is_some_and(|info| !info.has_ended());
+        match self {
+            Self::Few(list) => {
+                list.retain(stays);
+                !list.is_empty()
+            }
+            Self::Many(many) => {
+                many.0.retain(|_, list| {
+                    list.retain(stays);
+                    !list.is_empty()
+                });
+                !many.0.is_empty()
+            }
+        }
+    }
+
     /// Removes the infos that nothing refers to. Returns whether any is left.
     fn sweep(&mut self) -> bool {
         match self {
@@ -206,15 +237,44 @@ impl<D: RouteDevice> Default for Infos<D> {
     fn default() -> Self {
         Self {
             known: Mutex::new(Known::default()),
+            seen: AtomicU64::new(0),
+            marked: AtomicBool::new(false),
+            sources: AtomicBool::new(false),
         }
     }
 }
 
 impl<D: RouteDevice> Infos<D> {
+    /// The bit of a device in `seen`.
+    fn bit(ifindex: u32) -> u64 {
+        1 << (ifindex % u64::BITS)
+    }
+
+    /// Notes that events of devices find an info of this place. Under the lock.
+    fn see(&self, place: Place) {
+        let bits = match place {
+            Place::Device(device) => Self::bit(device),
+            Place::Several => u64::MAX,
+            Place::Objects => 0,
+        };
+        if self.seen.load(Relaxed) & bits != bits {
+            self.seen.fetch_or(bits, Relaxed);
+        }
+    }
+
     /// Returns the shared object for this content.
     pub(super) fn share(&self, info: RouteInfo<D>) -> Arc<RouteInfo<D>> {
+        let place = place_of(&info);
         let mut known = self.known.lock();
-        let infos = known.at(place_of(&info));
+        self.see(place);
+        if info.spec.prefsrc.is_some() {
+            self.sources.store(true, Release);
+        }
+        let is_marked = |hop: &NextHop<D>| hop.flags() & (flag::DEAD | flag::LINKDOWN) != 0;
+        if info.hops.iter().any(is_marked) {
+            self.mark();
+        }
+        let infos = known.at(place);
         // Don't share a dead one: it is about to be removed, even if readers still see it.
         let candidates = infos.candidates(&info).iter().filter_map(Weak::upgrade);
         let twin = candidates.into_iter().find(|other| {
@@ -229,9 +289,26 @@ impl<D: RouteDevice> Infos<D> {
         info
     }
 
+    /// Notes that hops are marked dead or without a link, before they are.
+    pub(super) fn mark(&self) {
+        self.marked.store(true, Release);
+    }
+
+    /// Returns whether any hop was ever marked.
+    pub(super) fn are_marked(&self) -> bool {
+        self.marked.load(Acquire)
+    }
+
+    /// Returns whether any info ever had a preferred source.
+    pub(super) fn prefer_sources(&self) -> bool {
+        self.sources.load(Acquire)
+    }
+
     /// Forgets all infos, when the tables go.
     pub(super) fn forget(&self) {
-        *self.known.lock() = Known::default();
+        let mut known = self.known.lock();
+        *known = Known::default();
+        self.seen.store(0, Relaxed);
     }
 
     /// Calls `visit` for each info that a table has a route of, in arbitrary order.
@@ -255,8 +332,34 @@ impl<D: RouteDevice> Infos<D> {
         }
     }
 
+    /// Sees to it that an info of a new route is known: it may be one that was shared and then forgotten.
+    pub(super) fn keep(&self, info: &Arc<RouteInfo<D>>) {
+        if !info.has_returned() {
+            return;
+        }
+        let mut known = self.known.lock();
+        info.note_known();
+        let infos = known.at(place_of(info));
+        let mut candidates = infos.candidates(info).iter();
+        if !candidates.any(|other| std::ptr::eq(other.as_ptr(), Arc::as_ptr(info))) {
+            infos.add(info);
+        }
+    }
+
+    /// Forgets the infos of a device whose routes are all gone.
+    pub(super) fn forget_ended(&self, ifindex: u32) {
+        let mut known = self.known.lock();
+        let infos = known.devices.get_mut(&ifindex);
+        if infos.is_some_and(|infos| !infos.forget_ended()) {
+            known.devices.remove(&ifindex);
+        }
+    }
+
     /// Calls `visit` for each info with a hop through a device, and for those with several hops.
     pub(super) fn each_of(&self, ifindex: u32, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
+        if self.seen.load(Relaxed) & Self::bit(ifindex) == 0 {
+            return;
+        }
         let known = self.known.lock();
         let places = [known.devices.get(&ifindex), known.several.get()];
         for infos in places.into_iter().flatten() {

@@ -10,6 +10,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use weir_netlink::rta;
+use weir_sync::primitive::atomic::{Ordering::SeqCst, fence};
 
 use super::object::Object;
 use super::route::{Alias, Event, Leaf, Route, RouteInfo, flag};
@@ -54,6 +55,7 @@ impl<D: RouteDevice> Family<u32, D> {
     /// address was deleted, or the device is going away). Removes and returns dead routes, without
     /// notifications.
     pub fn device_lost(&self, ifindex: u32, loss: Loss, force: bool) -> Vec<Route<u32, D>> {
+        fence(SeqCst);
         let force = force || loss == Loss::Gone;
         let mut dead_routes = 0;
         self.each_info_of(ifindex, |info| {
@@ -173,6 +175,7 @@ impl<D: RouteDevice> Family<u128, D> {
     pub fn device_lost(&self, ifindex: u32, loss: Loss, events: &mut Vec<Event<u128, D>>) {
         let by = |info: &RouteInfo<D>| info.hops.first().is_some_and(|hop| hop.oif == ifindex);
         if loss == Loss::Carrier {
+            self.infos.mark();
             self.each_info_of(ifindex, |info| {
                 let ours = [rta::rtn::LOCAL, rta::rtn::ANYCAST].contains(&info.spec.kind);
                 if by(info) && !ours {
@@ -182,10 +185,14 @@ impl<D: RouteDevice> Family<u128, D> {
             return;
         }
         // Most devices that go away have gone down before.
-        let mut tables = Vec::new();
+        fence(SeqCst);
+        let (mut tables, mut routes) = (Vec::new(), 0);
         self.each_info_of(ifindex, |info| {
-            if by(info) && !tables.contains(&info.spec.table) {
-                tables.push(info.spec.table);
+            if by(info) {
+                routes += info.users();
+                if !tables.contains(&info.spec.table) {
+                    tables.push(info.spec.table);
+                }
             }
         });
         if tables.is_empty() {
@@ -198,11 +205,17 @@ impl<D: RouteDevice> Family<u128, D> {
                     .first()
                     .is_some_and(|hop| hop.flags() & flag::DEAD != 0)
         };
+        let before = events.len();
         self.remove(events, Some((ifindex, &tables)), |info, siblings| {
             by(info) && (loss == Loss::Gone || siblings.iter().all(is_dead))
                 || (!siblings.is_empty() && is_dead(info) && siblings.iter().all(is_dead))
         });
+        let gone = events[before..].iter();
+        if gone.filter(|event| by(&event.route.info)).count() >= routes {
+            return self.infos.forget_ended(ifindex);
+        }
         // The remaining routes through the device belong to multipath routes.
+        self.infos.mark();
         self.each_info_of(ifindex, |info| {
             if by(info) {
                 info.hops.iter().for_each(|hop| hop.set(loss.flags()));
@@ -225,6 +238,9 @@ impl<D: RouteDevice> Family<u128, D> {
     pub fn device_found(&self, device: &D, carrier: bool) {
         let ifindex = device.ifindex();
         let flags = flag::DEAD | if carrier { flag::LINKDOWN } else { 0 };
+        if !self.infos.are_marked() {
+            return;
+        }
         self.each_info_of(ifindex, |info| {
             for hop in info.hops.iter().filter(|hop| hop.oif == ifindex) {
                 hop.clear(flags);
@@ -303,14 +319,17 @@ impl<D: RouteDevice> Family<u128, D> {
                 }
             }
             for (key, len) in prefixes {
-                while let Some(device) = device
-                    && let Some(event) =
+                let mut more = true;
+                while more
+                    && let Some(device) = device
+                    && let Some((event, others)) =
                         table.take_from_many((key, len), device, |info| goes(info, &[]), &guard)
                 {
                     events.push(event);
+                    more = others;
                 }
                 let many = |leaf: &Leaf<D>| leaf.many().is_some();
-                if device.is_some() && table.lpm.get(key, len, &guard).is_some_and(many) {
+                if !more || device.is_some() && table.lpm.get(key, len, &guard).is_some_and(many) {
                     continue;
                 }
                 let _ = table.edit(key, len, &guard, |routes| {

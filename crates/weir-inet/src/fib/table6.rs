@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use weir_netlink::Error;
 use weir_netlink::{errno, nlm, rta};
+use weir_sync::primitive::atomic::{Ordering::SeqCst, fence};
 use weir_sync::rcu::Guard;
 
 use super::lookup::{Flow, LookupFlags};
@@ -54,6 +55,7 @@ impl<D: RouteDevice> Family<u128, D> {
                     .insert(config, &info, config.nlflags, guard)
                     .map(|event| {
                         events.push(event);
+                        self.infos.keep(&info);
                         self.swept(config, &info, host, events);
                     })
             }
@@ -76,6 +78,7 @@ impl<D: RouteDevice> Family<u128, D> {
         {
             self.remove_by(object, events);
         }
+        fence(SeqCst);
         let needs = !config.ignore_down && !info.spec.reject;
         for hop in &info.hops {
             let Some(device) = &hop.device else { continue };
@@ -172,6 +175,7 @@ impl<D: RouteDevice> Family<u128, D> {
             events,
         );
         for info in &parts {
+            self.infos.keep(info);
             self.swept(config, info, host, events);
         }
         Ok(())
@@ -206,7 +210,7 @@ impl<D: RouteDevice> Family<u128, D> {
             };
             let prefix = (config.dst, config.dst_len);
             if hop.oif != 0
-                && let Some(event) = table.take_from_many(prefix, hop.oif, matches, guard)
+                && let Some((event, _)) = table.take_from_many(prefix, hop.oif, matches, guard)
             {
                 events.push(event);
                 return Ok(());
@@ -246,7 +250,9 @@ impl<D: RouteDevice> Family<u128, D> {
                 && info.hops.iter().any(|hop| hop.oif == ifindex)
         };
         let mut found = false;
-        self.each_info_of(ifindex, |info| found |= prefers(info));
+        if self.infos.prefer_sources() {
+            self.each_info_of(ifindex, |info| found |= prefers(info));
+        }
         if !found {
             return;
         }
@@ -342,6 +348,9 @@ impl<D: RouteDevice> Family<u128, D> {
             }
             Ok((exchanged, ()))
         });
+        for (_, new) in &pairs {
+            self.infos.keep(new);
+        }
     }
 
     /// Removes the routes of a prefix in all tables that are `unwanted`, and adds an event for each.
@@ -863,15 +872,15 @@ impl<D: RouteDevice> Table<u128, D> {
         })
     }
 
-    /// Removes the first matching route through a device from among many. Returns `None` if there
-    /// are few, or if none matches.
+    /// Removes the first matching route through a device from among many. Returns it, and whether another route of
+    /// the prefix through the device is left; or `None` if there are few, or if none matches.
     pub(super) fn take_from_many(
         &self,
         (dst, dst_len): (u128, u8),
         device: u32,
         matches: impl Fn(&Arc<RouteInfo<D>>) -> bool,
         guard: &Guard,
-    ) -> Option<Event<u128, D>> {
+    ) -> Option<(Event<u128, D>, bool)> {
         let by = |device| move |alias: &Alias<D>| alias.device() == device;
         self.edit_many(dst, dst_len, guard, |many| {
             let at = many.find(device, |alias| matches(&alias.info))?;
@@ -881,13 +890,13 @@ impl<D: RouteDevice> Table<u128, D> {
             let (new, flags) = (false, 0);
             let leaf = many.without(at);
             let others = |many: Many<'_, D>| many.find(device, |_| true).is_some();
-            if !leaf
+            let left = leaf
                 .many()
-                .map_or_else(|| leaf.iter().any(by(device)), others)
-            {
+                .map_or_else(|| leaf.iter().any(by(device)), others);
+            if !left {
                 self.note(dst, dst_len, device, false);
             }
-            Some((Some(leaf), Event { new, flags, route }))
+            Some((Some(leaf), (Event { new, flags, route }, left)))
         })
     }
 

@@ -118,7 +118,10 @@ impl Groups {
 
     /// Joins a group, or adds a user to a membership (`ip_mc_inc_group`).
     pub fn join(&self, site: &Site<'_>, address: Ipv4Addr) {
-        let mut state = self.lock();
+        self.join_locked(site, &mut self.lock(), address);
+    }
+
+    fn join_locked(&self, site: &Site<'_>, state: &mut State, address: Ipv4Addr) {
         let known = state
             .list
             .iter_mut()
@@ -142,12 +145,15 @@ impl Groups {
             .set(state.list.iter().map(|group| group.address));
         state.forget_leave(address);
         let at = state.list.len() - 1;
-        added(site, &mut state, at);
+        added(site, state, at);
     }
 
     /// Removes a user of a membership, and leaves the group with the last one (`ip_mc_dec_group`).
     pub fn leave(&self, site: &Site<'_>, address: Ipv4Addr) {
-        let mut state = self.lock();
+        self.leave_locked(site, &mut self.lock(), address);
+    }
+
+    fn leave_locked(&self, site: &Site<'_>, state: &mut State, address: Ipv4Addr) {
         let found = state
             .list
             .iter()
@@ -168,8 +174,8 @@ impl Groups {
     /// Has the device accept and report its groups and that of all hosts, because it is up
     /// (`ip_mc_up`).
     pub fn up(&self, site: &Site<'_>) {
-        self.join(site, ALL_HOSTS);
         let mut state = self.lock();
+        self.join_locked(site, &mut state, ALL_HOSTS);
         for at in (0..state.list.len()).rev() {
             if let Some(group) = state.list.get(at) {
                 let address = group.address;
@@ -181,23 +187,24 @@ impl Groups {
 
     /// Has the device accept no group any more, because it is down (`ip_mc_down`).
     pub fn down(&self, site: &Site<'_>) {
-        {
-            let mut state = self.lock();
-            let State { list, reports } = &mut *state;
-            for group in list.iter_mut().rev() {
-                dropped(site, reports, group);
-            }
-            if let Some(reports) = reports.made() {
-                reports.stop(site);
-            }
+        self.down_locked(site, &mut self.lock());
+    }
+
+    fn down_locked(&self, site: &Site<'_>, state: &mut State) {
+        let State { list, reports } = &mut *state;
+        for group in list.iter_mut().rev() {
+            dropped(site, reports, group);
         }
-        self.leave(site, ALL_HOSTS);
+        if let Some(reports) = reports.made() {
+            reports.stop(site);
+        }
+        self.leave_locked(site, state, ALL_HOSTS);
     }
 
     /// Leaves all groups, because IPv4 ends on the device (`ip_mc_destroy_dev`).
     pub fn end(&self, site: &Site<'_>) {
-        self.down(site);
         let mut state = self.lock();
+        self.down_locked(site, &mut state);
         if let Some(reports) = state.reports.made() {
             reports.stop(site);
         }

@@ -913,9 +913,8 @@ impl Addresses {
         }
         let routes = site.on(Ipv6Conf::Forwarding) && site.has_multicast();
         let routers = routes.then_some(ALL_ROUTERS);
-        for group in ALL_NODES.into_iter().chain(routers) {
-            site.device.ipv6().groups.join(site, group);
-        }
+        let groups = ALL_NODES.into_iter().chain(routers);
+        site.device.ipv6().groups.join_all(site, groups);
     }
 
     /// Handles a device that went up (`NETDEV_UP`).

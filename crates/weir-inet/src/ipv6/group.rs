@@ -173,7 +173,18 @@ impl Groups {
 
     /// Joins a group, or adds a user to a membership (`__ipv6_dev_mc_inc`).
     pub fn join(&self, site: &Site<'_>, address: Ipv6Addr) {
+        self.join_all(site, [address]);
+    }
+
+    /// Joins groups, or adds a user to each membership, in their order.
+    pub fn join_all(&self, site: &Site<'_>, addresses: impl IntoIterator<Item = Ipv6Addr>) {
         let mut state = self.lock();
+        for address in addresses {
+            self.join_locked(site, &mut state, address);
+        }
+    }
+
+    fn join_locked(&self, site: &Site<'_>, state: &mut State, address: Ipv6Addr) {
         let known = state
             .list
             .iter_mut()
@@ -191,7 +202,7 @@ impl Groups {
             .set(state.list.iter().map(|group| group.address));
         state.forget_leave(address);
         let at = state.list.len() - 1;
-        added(site, &mut state, at);
+        added(site, state, at);
     }
 
     /// Removes a user of a membership, and leaves the group with the last one (`__ipv6_dev_mc_dec`).
@@ -231,22 +242,25 @@ impl Groups {
 
     /// Has the device accept no group any more (`ipv6_mc_down`).
     pub fn down(&self, site: &Site<'_>) {
-        let mut state = self.lock();
-        let State { list, reports } = &mut *state;
-        for group in list.iter_mut().rev() {
-            dropped(site, group);
-        }
-        if let Some(reports) = reports.made() {
-            reports.stop(site);
-        }
+        down_locked(site, &mut self.lock());
     }
 
     /// Leaves all groups, because IPv6 ends on the device (`ipv6_mc_destroy_dev`).
     pub fn end(&self, site: &Site<'_>) {
-        self.down(site);
         let mut state = self.lock();
+        down_locked(site, &mut state);
         *state = State::default();
         self.sketch.set(std::iter::empty::<Ipv6Addr>());
+    }
+}
+
+fn down_locked(site: &Site<'_>, state: &mut State) {
+    let State { list, reports } = state;
+    for group in list.iter_mut().rev() {
+        dropped(site, group);
+    }
+    if let Some(reports) = reports.made() {
+        reports.stop(site);
     }
 }
 

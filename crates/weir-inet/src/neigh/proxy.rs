@@ -12,6 +12,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex};
 
 use crate::clock::{Holds, MILLISECOND};
@@ -34,9 +35,14 @@ pub struct Proxy {
     pub protocol: u8,
 }
 
-/// The proxy entries of a namespace, of both families, oldest first, and the questions that wait.
+/// The proxy entries of a namespace, and the questions that wait, once there was one of either.
 #[derive(Debug, Default)]
-pub struct Proxies {
+pub struct Proxies(OnceBox<State>);
+
+/// The state of [`Proxies`].
+#[derive(Debug, Default)]
+struct State {
+    /// The entries of both families, oldest first.
     entries: Mutex<Vec<Proxy>, order::Neighbour>,
     /// The questions of ARP and of neighbour discovery, once one has waited.
     waiting: Mutex<Option<Box<[Waiting; 2]>>, order::Neighbour>,
@@ -79,6 +85,10 @@ impl Waiting {
 const CHANCE: [&str; 2] = ["proxy ARP", "proxy ND"];
 
 impl Proxies {
+    fn made(&self) -> &State {
+        self.0.get_or_make(State::default)
+    }
+
     /// Judges a question to a device once more by `again`, after the delay of answers for others (`pneigh_enqueue`).
     /// Returns whether there was room for it.
     pub fn delay(
@@ -91,7 +101,7 @@ impl Proxies {
         let conf = conf(device, ipv6);
         let most = conf.get(Neigh::ProxyQlen);
         let bound = conf.get(Neigh::ProxyDelay).max(0) as u64 * MILLISECOND;
-        let mut waiting = ns.neighbours().proxies.waiting.lock();
+        let mut waiting = ns.neighbours().proxies.made().waiting.lock();
         let queue = &mut waiting.get_or_insert_default()[usize::from(ipv6)];
         if !queue.enter(device.key, most) {
             return false;
@@ -119,7 +129,7 @@ impl Proxies {
 
     /// Takes out a question whose time has come. Returns whether it was not forgotten.
     fn left(&self, device: DeviceKey, ipv6: bool, forgotten: u32) -> bool {
-        let mut waiting = self.waiting.lock();
+        let mut waiting = self.made().waiting.lock();
         let queue = waiting
             .as_mut()
             .map(|queues| &mut queues[usize::from(ipv6)]);
@@ -129,7 +139,8 @@ impl Proxies {
 
     /// Forgets all questions of one family that wait (`pneigh_queue_purge`).
     pub fn forget(&self, ipv6: bool) {
-        if let Some(queues) = self.waiting.lock().as_mut() {
+        let Some(state) = self.0.get() else { return };
+        if let Some(queues) = state.waiting.lock().as_mut() {
             let queue = &mut queues[usize::from(ipv6)];
             queue.lengths.clear();
             queue.forgotten = queue.forgotten.wrapping_add(1);
@@ -138,7 +149,7 @@ impl Proxies {
 
     /// Returns the entry of an address for a device (`pneigh_lookup`).
     pub fn find(&self, device: Option<DeviceKey>, address: IpAddr) -> Option<Proxy> {
-        let list = self.entries.lock();
+        let list = self.0.get()?.entries.lock();
         let fits = |proxy: &&Proxy| Self::fits(proxy, device, address);
         list.iter().find(fits).copied()
     }
@@ -150,7 +161,7 @@ impl Proxies {
     /// Adds an entry, or changes the flags of one that serves the device already. Returns whether it was
     /// added.
     pub fn set(&self, proxy: Proxy) -> bool {
-        let mut list = self.entries.lock();
+        let mut list = self.made().entries.lock();
         let known = list
             .iter_mut()
             .find(|known| Self::fits(known, proxy.device, proxy.address));
@@ -168,7 +179,10 @@ impl Proxies {
 
     /// Deletes an entry. Returns whether there was one (`pneigh_delete`).
     pub fn remove(&self, device: Option<DeviceKey>, address: IpAddr) -> bool {
-        let mut list = self.entries.lock();
+        let Some(state) = self.0.get() else {
+            return false;
+        };
+        let mut list = state.entries.lock();
         let is = |proxy: &Proxy| proxy.address == address && proxy.device == device;
         let at = list.iter().position(is);
         at.map(|at| list.remove(at)).is_some()
@@ -176,7 +190,10 @@ impl Proxies {
 
     /// Deletes a device's entries of one family, and returns them (`pneigh_ifdown_and_unlock`).
     pub fn device_went(&self, device: DeviceKey, ipv6: bool) -> Vec<Proxy> {
-        let mut list = self.entries.lock();
+        let Some(state) = self.0.get() else {
+            return Vec::new();
+        };
+        let mut list = state.entries.lock();
         let goes = |proxy: &Proxy| proxy.device == Some(device) && proxy.address.is_ipv6() == ipv6;
         let gone = list.iter().filter(|proxy| goes(proxy)).copied().collect();
         list.retain(|proxy| !goes(proxy));
@@ -185,7 +202,8 @@ impl Proxies {
 
     /// Returns all entries.
     pub fn all(&self) -> Vec<Proxy> {
-        self.entries.lock().clone()
+        let state = self.0.get();
+        state.map_or_else(Vec::new, |state| state.entries.lock().clone())
     }
 }
 

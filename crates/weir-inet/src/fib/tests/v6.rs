@@ -344,6 +344,35 @@ fn a_prefix_with_a_route_by_each_of_many_devices() {
     assert_eq!(world.show6(rta::table::MAIN), expected);
 }
 
+/// Routes that share an info come while their device goes down and takes them with it: none stays.
+#[test]
+fn stress_no_route_by_a_device_that_went_down_stays() {
+    let world = World::of(3);
+    let up = &world.devices[V0 as usize - 1].0.up;
+    for _ in 0..300 {
+        up.store(true, Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            for prefix in ["2001:db8:a::/48", "2001:db8:b::/48"] {
+                let world = &world;
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        // It exists already, or its device is down.
+                        let _ = world.add6(ADD, route(prefix, "", V0));
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    world.fib.v6.device_lost(V0, Loss::Down, &mut Vec::new());
+                }
+                up.store(false, Ordering::SeqCst);
+                world.fib.v6.device_lost(V0, Loss::Down, &mut Vec::new());
+            });
+        });
+        assert_eq!(world.show6(rta::table::MAIN), [""; 0]);
+    }
+}
+
 /// The prefixes of a device in a table of many are found as in a table of few, and go in the order of
 /// dumps, whatever was added, replaced and deleted before.
 #[test]
