@@ -158,10 +158,23 @@ impl<K: Ord, V> SmallMap<K, V> {
         K: Copy,
         V: Default,
     {
-        if !self.contains_key(&key) {
+        if let Form::Few(list) = &self.0
+            && list.len() == FEW
+            && place(list, &key).is_err()
+        {
             self.insert(key, V::default());
         }
-        self.get_mut(&key).expect("the key has a value")
+        match &mut self.0 {
+            Form::Many(tree) => tree.entry(key).or_default(),
+            Form::Few(list) => {
+                let at = place(list, &key).unwrap_or_else(|at| {
+                    list.reserve_exact(1);
+                    list.insert(at, (key, V::default()));
+                    at
+                });
+                &mut list[at].1
+            }
+        }
     }
 
     /// Keeps the entries for which `keep` is true.

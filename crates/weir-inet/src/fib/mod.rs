@@ -202,6 +202,21 @@ impl<K: Address, D: RouteDevice> Tables<K, D> {
             all: SmallMap::default(),
         }
     }
+
+    /// Adds the `nth` table that was made.
+    fn add(&mut self, table: Arc<Table<K, D>>, nth: u32) {
+        let id = table.id;
+        let field = match id {
+            rta::table::LOCAL => Some(&mut self.local),
+            rta::table::MAIN => Some(&mut self.main),
+            rta::table::DEFAULT => Some(&mut self.default),
+            _ => None,
+        };
+        if let Some(field) = field {
+            *field = Some(table.clone());
+        }
+        self.all.insert((id as u8, u32::MAX - nth), table);
+    }
 }
 
 /// One address family of a [`Fib`].
@@ -246,27 +261,29 @@ pub struct VrfState {
 impl<D: RouteDevice> Fib<D> {
     /// Creates empty tables and the default rules.
     pub fn new(domain: &Domain) -> Self {
-        let fib = Self {
-            v4: Family::new(domain),
-            v6: Family::new(domain),
+        Self {
+            v4: Family::new(domain, &[]),
+            // IPv6 creates these two together with the namespace (`fib6_tables_init`).
+            v6: Family::new(domain, &[rta::table::MAIN, rta::table::LOCAL]),
             nexthops: Nexthops::new(domain),
             nexthop_timer: Mutex::new(None),
             vrf: VrfState::default(),
-        };
-        // IPv6 creates these two together with the namespace (`fib6_tables_init`).
-        let guard = domain.pin();
-        fib.v6.make_table(rta::table::MAIN, &guard);
-        fib.v6.make_table(rta::table::LOCAL, &guard);
-        drop(guard);
-        fib
+        }
     }
 }
 
 impl<K: Address, D: RouteDevice> Family<K, D> {
-    fn new(domain: &Domain) -> Self {
+    /// Creates a family with these tables, in the order in which they were made.
+    fn new(domain: &Domain, first: &[u32]) -> Self {
+        let mut tables = Tables::none();
+        let mut made = 0;
+        for id in first {
+            made += 1;
+            tables.add(Arc::new(Table::new(*id, domain)), made);
+        }
         Self {
-            tables: Published::new(domain, Tables::none()),
-            making: Mutex::new(0),
+            tables: Published::new(domain, tables),
+            making: Mutex::new(made),
             infos: Infos::default(),
             rules: Rules::new(domain),
             exceptions: exception::Exceptions::new(domain),
@@ -334,20 +351,13 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
         *made += 1;
         let table = Arc::new(Table::new(id, &self.domain));
         let old = self.tables.load(guard);
-        let pick = |name: u32, old: &Option<Arc<Table<K, D>>>| {
-            if id == name {
-                Some(table.clone())
-            } else {
-                old.clone()
-            }
-        };
         let mut new = Tables {
-            local: pick(rta::table::LOCAL, &old.local),
-            main: pick(rta::table::MAIN, &old.main),
-            default: pick(rta::table::DEFAULT, &old.default),
+            local: old.local.clone(),
+            main: old.main.clone(),
+            default: old.default.clone(),
             all: old.all.clone(),
         };
-        new.all.insert((id as u8, u32::MAX - *made), table.clone());
+        new.add(table.clone(), *made);
         self.tables.replace(new);
         table
     }

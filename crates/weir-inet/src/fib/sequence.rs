@@ -3,7 +3,7 @@
 //!
 //! A namespace with very many devices has as many routes to `fe80::/64` and `ff00::/8`. A new list
 //! shares everything with the old one except a path of a B-tree: an insertion or a removal copies at
-//! most [`FAN`] elements for each of its levels. A node knows the range of the device indices below
+//! most [`FAN`] elements for each of its levels, and an insertion at the end mostly those of one node. A node knows the range of the device indices below
 //! it, so the route through a device is found in a few steps if devices came in the order of their
 //! indices, which they do unless indices are given by hand.
 
@@ -53,15 +53,16 @@ impl Summary {
     }
 }
 
-type Child<T> = (Summary, Arc<Node<T>>);
+type Child<T> = (Summary, Node<T>);
 
-#[derive(Debug)]
+/// A node is one piece of memory.
+#[derive(Debug, Clone)]
 enum Node<T> {
-    Leaf(Vec<T>),
-    Inner(Vec<Child<T>>),
+    Leaf(Arc<[T]>),
+    Inner(Arc<[Child<T>]>),
 }
 
-fn leaf<T: Element>(elements: Vec<T>) -> Child<T> {
+fn leaf<T: Element>(elements: Arc<[T]>) -> Child<T> {
     let summary = elements.iter().map(|element| Summary {
         len: 1,
         least: element.device(),
@@ -69,22 +70,59 @@ fn leaf<T: Element>(elements: Vec<T>) -> Child<T> {
         ecmp: element.is_ecmp(),
     });
     let summary = summary.fold(Summary::EMPTY, Summary::and);
-    (summary, Arc::new(Node::Leaf(elements)))
+    (summary, Node::Leaf(elements))
 }
 
-fn inner<T>(children: Vec<Child<T>>) -> Child<T> {
+fn inner<T>(children: Arc<[Child<T>]>) -> Child<T> {
     let summary = children.iter().map(|child| child.0);
     let summary = summary.fold(Summary::EMPTY, Summary::and);
-    (summary, Arc::new(Node::Inner(children)))
+    (summary, Node::Inner(children))
 }
 
-/// Splits what has grown too long. What grew at its end stays full, since it grows there again.
-fn halves<T>(mut all: Vec<T>, at_end: bool) -> (Vec<T>, Option<Vec<T>>) {
-    if all.len() <= FAN {
-        return (all, None);
+/// Returns a list with `value` before the one at `at`, and its second half if it is too long. What grew at its end
+/// stays full, since it grows there again.
+fn with<V: Clone>(all: &[V], at: usize, value: V) -> (Arc<[V]>, Option<Arc<[V]>>) {
+    let mut value = Some(value);
+    let parts = (0..=all.len()).map(|nth| match nth == at {
+        true => value.take().expect("each number comes once"),
+        false => all[nth - usize::from(nth > at)].clone(),
+    });
+    if all.len() < FAN {
+        return (parts.collect(), None);
     }
-    let rest = all.split_off(if at_end { FAN } else { FAN / 2 });
-    (all, Some(rest))
+    let mut parts: Vec<V> = parts.collect();
+    let rest = parts.split_off(if at == all.len() { FAN } else { FAN / 2 });
+    (parts.into(), Some(rest.into()))
+}
+
+/// Returns a list with `value` in place of the one at `at`.
+fn replaced<V: Clone>(all: &[V], at: usize, value: V) -> Arc<[V]> {
+    let mut value = Some(value);
+    let new = all.iter().enumerate().map(|(nth, old)| match nth == at {
+        true => value.take().expect("each number comes once"),
+        false => old.clone(),
+    });
+    new.collect()
+}
+
+/// Returns a list without the one at `at`.
+fn removed<V: Clone>(all: &[V], at: usize) -> Arc<[V]> {
+    let left = (1..all.len()).map(|nth| all[nth - usize::from(nth <= at)].clone());
+    left.collect()
+}
+
+/// Returns children of which one has been replaced by one or two.
+fn grown<T: Element>(
+    children: &[Child<T>],
+    at: usize,
+    (first, second): (Child<T>, Option<Child<T>>),
+) -> (Child<T>, Option<Child<T>>) {
+    let new = replaced(children, at, first);
+    let Some(second) = second else {
+        return (inner(new), None);
+    };
+    let (first, second) = with(&new, at + 1, second);
+    (inner(first), second.map(inner))
 }
 
 impl<T: Element> Node<T> {
@@ -92,11 +130,7 @@ impl<T: Element> Node<T> {
         match self {
             Self::Leaf(elements) => {
                 steps(elements.len());
-                let mut new = Vec::with_capacity(elements.len() + 1);
-                new.extend_from_slice(&elements[..at]);
-                new.push(value);
-                new.extend_from_slice(&elements[at..]);
-                let (first, second) = halves(new, at == elements.len());
+                let (first, second) = with(elements, at, value);
                 (leaf(first), second.map(leaf))
             }
             Self::Inner(children) => {
@@ -106,14 +140,22 @@ impl<T: Element> Node<T> {
                     at -= children[nth].0.len;
                     nth += 1;
                 }
-                let (first, second) = children[nth].1.insert(at, value);
-                let mut new = children.clone();
-                new[nth] = first;
-                if let Some(second) = second {
-                    new.insert(nth + 1, second);
-                }
-                let (first, second) = halves(new, nth + 1 == children.len());
-                (inner(first), second.map(inner))
+                grown(children, nth, children[nth].1.insert(at, value))
+            }
+        }
+    }
+
+    /// Adds a leaf at the end.
+    fn append(&self, summary: Summary, last: Child<T>) -> (Child<T>, Option<Child<T>>) {
+        match self {
+            Self::Leaf(_) => ((summary, self.clone()), Some(last)),
+            Self::Inner(children) => {
+                steps(children.len());
+                let Some(nth) = children.len().checked_sub(1) else {
+                    return (last, None);
+                };
+                let (summary, child) = &children[nth];
+                grown(children, nth, child.append(*summary, last))
             }
         }
     }
@@ -123,9 +165,7 @@ impl<T: Element> Node<T> {
         match self {
             Self::Leaf(elements) => {
                 steps(elements.len());
-                let mut new = elements.clone();
-                new.remove(at);
-                (!new.is_empty()).then(|| leaf(new))
+                (elements.len() > 1).then(|| leaf(removed(elements, at)))
             }
             Self::Inner(children) => {
                 steps(children.len());
@@ -134,15 +174,12 @@ impl<T: Element> Node<T> {
                     at -= children[nth].0.len;
                     nth += 1;
                 }
-                let mut new = children.clone();
-                match children[nth].1.remove(at) {
-                    Some(child) => new[nth] = child,
-                    None => drop(new.remove(nth)),
-                }
-                match new.len() {
-                    0 => None,
-                    1 => new.pop(),
-                    _ => Some(inner(new)),
+                match (children[nth].1.remove(at), &children[..]) {
+                    (Some(child), [_]) => Some(child),
+                    (Some(child), _) => Some(inner(replaced(children, nth, child))),
+                    (None, [_]) => None,
+                    (None, [first, second]) => Some(if nth == 0 { second } else { first }.clone()),
+                    (None, _) => Some(inner(removed(children, nth))),
                 }
             }
         }
@@ -158,7 +195,7 @@ impl<T: Element> Node<T> {
             Self::Inner(children) => {
                 steps(children.len());
                 let mut before = 0;
-                for (summary, node) in children {
+                for (summary, node) in children.iter() {
                     if summary.may_have(device)
                         && let Some(at) = node.find(device, wanted)
                     {
@@ -172,36 +209,53 @@ impl<T: Element> Node<T> {
     }
 }
 
-/// A list of at least one element; see the module documentation.
+/// A list of at least one element; see the module documentation. Its last elements are not in the tree: the list grows
+/// there, and copies nothing else.
 #[derive(Debug)]
-pub(super) struct Sequence<T>(Child<T>);
+pub(super) struct Sequence<T> {
+    root: Option<Child<T>>,
+    last: Option<Arc<[T]>>,
+}
 
 impl<T: Element> Sequence<T> {
     /// Returns `None` for no elements.
     pub(super) fn new(elements: Vec<T>) -> Option<Self> {
-        let mut level: Vec<Child<T>> = Vec::with_capacity(elements.len().div_ceil(FAN));
-        let mut elements = elements.into_iter().peekable();
-        while elements.peek().is_some() {
-            level.push(leaf(elements.by_ref().take(FAN).collect()));
-        }
+        let mut chunks = elements.chunks(FAN);
+        let last = chunks.next_back()?.into();
+        let mut level: Vec<Child<T>> = chunks.map(|part| leaf(part.into())).collect();
         while level.len() > 1 {
-            level = level.chunks(FAN).map(|part| inner(part.to_vec())).collect();
+            level = level.chunks(FAN).map(|part| inner(part.into())).collect();
         }
-        level.pop().map(Self)
+        Some(Self {
+            root: level.pop(),
+            last: Some(last),
+        })
+    }
+
+    /// The number of elements in the tree.
+    fn rooted(&self) -> usize {
+        self.root.as_ref().map_or(0, |root| root.0.len)
+    }
+
+    fn last(&self) -> &[T] {
+        self.last.as_deref().unwrap_or_default()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.0.len
+        self.rooted() + self.last().len()
     }
 
     /// Returns whether an element may be part of a multipath route. Stays true for some time after the
     /// last such element has gone.
     pub(super) fn has_ecmp(&self) -> bool {
-        self.0.0.ecmp
+        self.root.as_ref().is_some_and(|root| root.0.ecmp) || self.last().iter().any(T::is_ecmp)
     }
 
     pub(super) fn get(&self, mut at: usize) -> Option<&T> {
-        let mut node = &*self.0.1;
+        if let Some(at) = at.checked_sub(self.rooted()) {
+            return self.last().get(at);
+        }
+        let mut node = &self.root.as_ref()?.1;
         loop {
             match node {
                 Node::Leaf(elements) => return elements.get(at),
@@ -222,28 +276,80 @@ impl<T: Element> Sequence<T> {
 
     /// Returns the list with `value` before the element at `at`.
     pub(super) fn with(&self, at: usize, value: T) -> Self {
-        let (first, second) = self.0.1.insert(at, value);
-        Self(match second {
-            Some(second) => inner(vec![first, second]),
+        let rooted = self.rooted();
+        let join = |(first, second): (Child<T>, Option<Child<T>>)| match second {
+            Some(second) => inner([first, second].into()),
             None => first,
-        })
+        };
+        if at < rooted
+            && let Some((_, root)) = &self.root
+        {
+            return Self {
+                root: Some(join(root.insert(at, value))),
+                last: self.last.clone(),
+            };
+        }
+        steps(self.last().len());
+        if self.last().len() < FAN {
+            return Self {
+                root: self.root.clone(),
+                last: Some(with(self.last(), at - rooted, value).0),
+            };
+        }
+        let (first, rest) = match (&self.last, at - rooted) {
+            (Some(last), FAN) => (last.clone(), Some([value].into())),
+            (_, at) => with(self.last(), at, value),
+        };
+        let first = leaf(first);
+        Self {
+            root: Some(match &self.root {
+                Some((summary, root)) => join(root.append(*summary, first)),
+                None => first,
+            }),
+            last: rest,
+        }
     }
 
     /// Returns the list without the element at `at`, or `None` if it was the last one.
     pub(super) fn without(&self, at: usize) -> Option<Self> {
-        self.0.1.remove(at).map(Self)
+        let rooted = self.rooted();
+        let (root, last) = match at.checked_sub(rooted) {
+            None => {
+                let root = self.root.as_ref()?;
+                (root.1.remove(at), self.last.clone())
+            }
+            Some(at) => {
+                steps(self.last().len());
+                let left = self.last().len() > 1;
+                let last = left.then(|| removed(self.last(), at));
+                (self.root.clone(), last)
+            }
+        };
+        (root.is_some() || last.is_some()).then_some(Self { root, last })
     }
 
     /// Returns the position of the first element of a device that is `wanted`.
     pub(super) fn find(&self, device: u32, mut wanted: impl FnMut(&T) -> bool) -> Option<usize> {
-        self.0.1.find(device, &mut wanted)
+        if let Some((summary, root)) = &self.root
+            && summary.may_have(device)
+            && let Some(at) = root.find(device, &mut wanted)
+        {
+            return Some(at);
+        }
+        steps(self.last().len());
+        let is = |element: &T| element.device() == device && wanted(element);
+        let at = self.last().iter().position(is);
+        at.map(|at| self.rooted() + at)
     }
 }
 
 impl<T> Sequence<T> {
     pub(super) fn iter(&self) -> Iter<'_, T> {
         let mut iter = Iter::default();
-        iter.enter(&self.0.1);
+        iter.last = self.last.as_deref().unwrap_or_default().iter();
+        if let Some((_, root)) = &self.root {
+            iter.enter(root);
+        }
         iter
     }
 }
@@ -253,6 +359,8 @@ impl<T> Sequence<T> {
 pub(super) struct Iter<'a, T> {
     inner: Vec<std::slice::Iter<'a, Child<T>>>,
     leaf: std::slice::Iter<'a, T>,
+    /// The elements that are not in the tree.
+    last: std::slice::Iter<'a, T>,
 }
 
 /// An iterator over nothing, which needs no memory.
@@ -261,6 +369,7 @@ impl<T> Default for Iter<'_, T> {
         Self {
             inner: Vec::new(),
             leaf: [].iter(),
+            last: [].iter(),
         }
     }
 }
@@ -282,7 +391,10 @@ impl<'a, T> Iterator for Iter<'a, T> {
             if let Some(element) = self.leaf.next() {
                 return Some(element);
             }
-            match self.inner.last_mut()?.next() {
+            let Some(level) = self.inner.last_mut() else {
+                return self.last.next();
+            };
+            match level.next() {
                 Some((_, node)) => self.enter(node),
                 None => drop(self.inner.pop()),
             }

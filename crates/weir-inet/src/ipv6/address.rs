@@ -562,6 +562,9 @@ impl Work<'_, '_> {
     /// (`addrconf_join_anycast`).
     fn sync_anycast(&mut self) {
         let forwards = self.site.on(Ipv6Conf::Forwarding);
+        if !forwards && self.state.anycast.get().is_none() {
+            return;
+        }
         let wanted: BTreeSet<_> = self
             .list
             .iter()
