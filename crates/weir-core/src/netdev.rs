@@ -139,7 +139,7 @@ pub fn ethernet(
 pub fn register(
     stack: &Stack,
     ns: &Arc<Namespace>,
-    new: NewDevice,
+    mut new: NewDevice,
     ifindex: u32,
     group: u32,
 ) -> Result<Arc<Device>, Error> {
@@ -149,7 +149,11 @@ pub fn register(
         if ns.is_closing() {
             return Err(Error::new(errno::ENODEV));
         }
-        let name = expand_name(&links, &new.name)?;
+        let enumerated = new.name.contains('%');
+        let name = match enumerated {
+            true => expand_name(&links, &new.name)?,
+            false => std::mem::take(&mut new.name),
+        };
         if links.by_name.contains_key(&name) {
             return Err(Error::new(errno::EEXIST));
         }
@@ -171,7 +175,7 @@ pub fn register(
         let origin = match new.link.kind() {
             _ if new.link.port().is_some() => None,
             "" => Some(NameOrigin::Predictable),
-            _ if new.name.contains('%') => Some(NameOrigin::Enumerated),
+            _ if enumerated => Some(NameOrigin::Enumerated),
             _ => Some(NameOrigin::User),
         };
         let new = NewDevice { name, ..new };

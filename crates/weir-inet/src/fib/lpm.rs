@@ -169,6 +169,21 @@ struct Retired<K, V> {
 // requires only V: Send.
 unsafe impl<K: Key, V: Send + Sync> Send for Retired<K, V> {}
 
+/// An entry that was unlinked from the table and is freed after a grace period.
+struct RetiredEntry<K, V>(*mut Entry<K, V>);
+
+// SAFETY: as for `Retired`.
+unsafe impl<K: Key, V: Send + Sync> Send for RetiredEntry<K, V> {}
+
+impl<K, V> RetiredEntry<K, V> {
+    /// # Safety
+    /// The entry may not be reachable any more.
+    unsafe fn free(self) {
+        // SAFETY: made by `Box::into_raw`, and this is the last pointer to it.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
 impl<K: Key, V: Send + Sync + 'static> Retired<K, V> {
     fn new() -> Self {
         Self {
@@ -210,6 +225,12 @@ impl<K: Key, V: Send + Sync + 'static> Retired<K, V> {
             unsafe { node.bytes() }
         });
         let bytes = bytes.sum();
+        if self.count == 0 && self.index.is_null() {
+            // One word, which needs no memory to wait in.
+            let entry = RetiredEntry(self.entry);
+            // SAFETY: as below.
+            return domain.defer_bytes(bytes, move || unsafe { entry.free() });
+        }
         let alone = self.entry.is_null() && self.index.is_null();
         // SAFETY: all of it was unlinked before this call, and the domain runs the closure only
         // after every reader that could have seen it has finished.

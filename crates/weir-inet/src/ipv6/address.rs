@@ -264,7 +264,7 @@ struct Work<'a, 's> {
 impl Work<'_, '_> {
     /// Adds a route. As in Linux, it is not an error if the route exists or cannot be added.
     fn add_route(&mut self, config: &RouteConfig<u128>) {
-        let mut events = Vec::new();
+        let mut events = Vec::with_capacity(1);
         let site = self.site;
         let fib = &site.ns.fib().v6;
         let _ = fib.add(config, &site.host(), site.guard, &mut events);
@@ -272,7 +272,7 @@ impl Work<'_, '_> {
     }
 
     fn remove_route(&mut self, config: &RouteConfig<u128>) {
-        let mut events = Vec::new();
+        let mut events = Vec::with_capacity(1);
         let site = self.site;
         let _ = site.ns.fib().v6.delete(config, site.guard, &mut events);
         self.routes(events);
