@@ -534,6 +534,7 @@ impl Addresses {
     pub(super) fn device_up(&self, site: &Site<'_>) {
         let changed = self.change(site, |work| {
             let device = work.site.device;
+            let before = work.list.clone();
             if device.flags() & weir_netlink::ifla::iff::LOOPBACK != 0 {
                 let now = work.site.stack.clock.now();
                 let mut address = Address {
@@ -553,9 +554,10 @@ impl Addresses {
                 };
                 address.set_lifetime(FOREVER, FOREVER, now);
                 // This fails if the address still exists from the last time the device was up.
+                // A new address has its routes.
                 let _ = work.insert(address);
             }
-            for address in work.list.clone() {
+            for address in before {
                 work.add_routes(&address);
             }
             Ok(())
