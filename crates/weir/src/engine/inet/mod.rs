@@ -9,6 +9,7 @@
 
 mod ended;
 mod mapped;
+mod pairs;
 mod plain;
 mod stream;
 mod tun;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use rustix::io::Errno as Os;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
+use rustix::net::{SocketType, sockopt};
 use weir_intercept::datagram::{Datagram, WAKE};
 use weir_intercept::{Errno, InetCall, InetReply, NsId, SocketId};
 use weir_socket::{Message, Outgoing, Ready, Shutdown, Socket, User};
@@ -31,11 +32,9 @@ use weir_stack::link::nlmon;
 use super::{Engine, lock};
 use ended::{End, Ended};
 use mapped::Mapped;
+use pairs::{Pairs, pair};
 use plain::Packets;
 use stream::{Ending, Stream};
-
-/// The send buffer of a client's end of a stream, in bytes.
-const SEND_BUFFER: usize = 256 << 10;
 
 /// The sockets of all clients.
 #[derive(Default)]
@@ -43,6 +42,8 @@ pub struct Inet {
     sockets: Mutex<BTreeMap<u64, Arc<Endpoint>>>,
     /// The epoll of the stack's ends; there is none before the first socket.
     watch: OnceLock<OwnedFd>,
+    /// The pairs of streams.
+    pairs: Pairs,
     /// Whether a supervisor watches it.
     attendance: Arc<watch::Attendance>,
     /// The streams with something to do when all programs wait, under virtual time.
@@ -77,21 +78,6 @@ struct Endpoint {
     ring: Mutex<Option<Arc<Mapped>>>,
     /// The program has been told that there are frames in it.
     told: AtomicBool,
-}
-
-/// Makes a pair: the client's end, and the stack's, which does not block.
-///
-/// The kernel takes an end for writable again when a quarter of its send buffer is in use. The held byte of a stream
-/// ([`stream`]) keeps the block that it came in, which `sendfile` makes 64 KiB long, so a quarter must be more than that.
-fn pair(kind: SocketType) -> Result<(OwnedFd, OwnedFd), Errno> {
-    let made = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
-    let (client, wire) = made.map_err(|error| Errno(error.raw_os_error()))?;
-    if kind == SocketType::STREAM {
-        // The kernel allows up to net.core.wmem_max, which it doubles: 416 KiB unless the host changed it.
-        sockopt::set_socket_send_buffer_size(&client, SEND_BUFFER)
-            .map_err(|error| Errno(error.raw_os_error()))?;
-    }
-    Ok((client, wire))
 }
 
 impl Endpoint {
@@ -447,14 +433,9 @@ impl Engine {
         ns: weir_stack::NsId,
         is_stream: bool,
     ) -> Result<(Arc<Endpoint>, OwnedFd), Errno> {
-        let kind = match is_stream {
-            true => SocketType::STREAM,
-            false => SocketType::SEQPACKET,
-        };
-        let (client, wire) = pair(kind)?;
-        let stream = match is_stream {
-            true => Some(Stream::new(&client)?),
-            false => None,
+        let (client, wire) = match is_stream {
+            true => self.inet.pairs.take()?,
+            false => pair(SocketType::SEQPACKET)?,
         };
         let endpoint = Arc::new(Endpoint {
             id: self.last_socket.fetch_add(1, Relaxed) + 1,
@@ -462,7 +443,7 @@ impl Engine {
             engine: self.me.clone(),
             wire: Mutex::new(Some(Arc::new(wire))),
             socket: Mutex::default(),
-            stream,
+            stream: is_stream.then(Stream::new),
             packets: Packets::default(),
             error: AtomicI32::new(0),
             ring: Mutex::default(),
@@ -567,7 +548,12 @@ impl Engine {
             socket.close(cx, ending == Ending::Reset);
         }
         // Nobody watches an end that is closed.
-        drop(lock(&endpoint.wire).take());
+        let wire = lock(&endpoint.wire).take();
+        let has_left = endpoint.stream.as_ref().is_some_and(Stream::has_left);
+        match wire {
+            Some(wire) if has_left => self.inet.pairs.close(wire),
+            wire => drop(wire),
+        }
         self.reap(super::from_stack(endpoint.ns));
     }
 

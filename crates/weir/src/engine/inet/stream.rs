@@ -38,7 +38,7 @@ const FEW: usize = 1024;
 /// (Where requests follow each other, that CPU is then awake when the answer comes, which saves more than it costs.)
 ///
 /// Each may be a message of its own, which takes up to a kilobyte of the send buffer, and the kernel takes the program's end
-/// for writable only while at most a quarter of that is in use ([`super::pair`]).
+/// for writable only while at most a quarter of that is in use ([`super::pairs::pair`]).
 const KEPT: usize = 96;
 
 /// The most bytes that pass at once to a program under virtual time: those of one message, which the kernel queues as a
@@ -141,11 +141,9 @@ pub(super) fn interest(room: bool) -> epoll::EventFlags {
 }
 
 impl Stream {
-    /// The stream of a new pair, with the client's end.
-    pub(super) fn new(client: &OwnedFd) -> Result<Self, Errno> {
-        // The first held byte.
-        send(client, &[0], SendFlags::DONTWAIT).map_err(|error| Errno(error.raw_os_error()))?;
-        Ok(Self {
+    /// The stream of a new pair.
+    pub(super) fn new() -> Self {
+        Self {
             state: Mutex::new(State {
                 phase: Phase::New,
                 full: false,
@@ -161,7 +159,7 @@ impl Stream {
             }),
             turn: Turn::default(),
             changes: AtomicU8::new(0),
-        })
+        }
     }
 
     /// The events of the end that are watched when it is made: before a connection is open, only its end counts.
@@ -187,6 +185,14 @@ impl Stream {
             let (on, time) = value.split_at(4);
             self.state().abrupt = on != [0; 4] && time == [0; 4];
         }
+    }
+
+    /// Returns whether the stream is over and its pair empty, and the program has closed its end or sees it as if the other
+    /// was closed, too.
+    pub(super) fn has_left(&self) -> bool {
+        let state = self.state();
+        let over = state.finished && state.phase == Phase::Over(Ending::Closed);
+        over && state.known & CLOSED != 0
     }
 
     /// The supervisor has taken a byte that stood for a connection.
