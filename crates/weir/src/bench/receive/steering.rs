@@ -61,8 +61,8 @@ fn pin(processors: &CpuSet, cpu: usize) {
 struct Times {
     /// From the first to the last packet.
     wall: f64,
-    /// The time that CPU 0 and CPU 1 worked.
-    busy: f64,
+    /// The times that CPU 0 and CPU 1 worked.
+    busy: [f64; 2],
 }
 
 /// Receives a batch on CPU 0 as a port does, and takes a turn if that has left work, as the loop of a CPU does.
@@ -146,10 +146,10 @@ fn play(
         over.store(true, Relaxed);
         let _ = sched_setaffinity(None, processors);
         // The other thread writes no more once nothing is left, except for its last addition.
-        let all = (own + busy.load(Relaxed)) as f64;
+        let busy = [own, busy.load(Relaxed)];
         result.map(|()| Times {
             wall,
-            busy: all / packets as f64,
+            busy: busy.map(|ns| ns as f64 / packets as f64),
         })
     })
 }
@@ -242,6 +242,8 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
     let processors = std::thread::available_parallelism().map_or(1, |all| all.get());
     let (mut added, mut speed) = (Series::default(), Series::default());
     let (mut one, mut two) = (Series::default(), Series::default());
+    // The times that the two CPUs work for a packet when both have their share.
+    let (mut first, mut second) = (Series::default(), Series::default());
     let mut work = Series::default();
     let all = sched_getaffinity(None).map_err(|error| error.to_string())?;
     for run in 0..=runs {
@@ -253,14 +255,14 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
             play(&mut bed, &lan, &frames, 3)?;
             times.push(play(&mut bed, &lan, &frames, rounds)?);
         }
-        let mut second = Cpu::new(&bed.stack, 1);
+        let mut other = Cpu::new(&bed.stack, 1);
         let mut ns = Vec::new();
         for cpus in [&[][..], &[1]] {
             lan.steering.set_cpus(0, cpus.iter().copied().collect());
-            alternate(&mut bed, &mut second, &lan, &frames, 3);
-            ns.push(alternate(&mut bed, &mut second, &lan, &frames, rounds));
+            alternate(&mut bed, &mut other, &lan, &frames, 3);
+            ns.push(alternate(&mut bed, &mut other, &lan, &frames, rounds));
         }
-        drop(second);
+        drop(other);
         if run > 0 {
             work.0.push(ns[1] - ns[0]);
         }
@@ -268,7 +270,10 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
             continue;
         };
         if run > 0 {
-            added.0.push(steered.busy - alone.busy);
+            let sum = |times: &Times| times.busy.iter().sum::<f64>();
+            added.0.push(sum(steered) - sum(alone));
+            first.0.push(both.busy[0]);
+            second.0.push(both.busy[1]);
             speed.0.push(alone.wall / both.wall);
             one.0.push(1e3 / alone.wall);
             two.0.push(1e3 / both.wall);
@@ -278,10 +283,13 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
     let limit = copies(&all, runs, rounds)?;
     let device = lan.drops().iter().map(|drop| drop.2).sum::<u64>();
     let note = format!(
-        "{FLOWS} flows, batches of {BATCH}; one CPU {:.2} M/s, two {:.2} M/s; {device} packets dropped; two \
+        "{FLOWS} flows, batches of {BATCH}; one CPU {:.2} M/s, two {:.2} M/s; for each of \
+         these packets the CPU that receives works {:.1} ns and the other {:.1} ns; {device} packets dropped; two \
          stacks that share nothing, a processor each, do {:.2} times the work of one",
         one.median(),
         two.median(),
+        first.median(),
+        second.median(),
         limit.median()
     );
     let row = |id: &str, measure: &str, unit, weir, goal, note: &str| Row {
