@@ -11,6 +11,7 @@ use weir_core::layers::{Module, NamespaceEvent};
 use weir_core::namespace::Namespace;
 use weir_core::stack::Stack;
 
+pub mod answer;
 pub mod bond;
 pub mod bridge;
 pub mod dummy;

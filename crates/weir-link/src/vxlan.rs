@@ -10,7 +10,8 @@
 //! | `srcport MIN MAX` | outer source ports, MAX exclusive; default: `ip_local_port_range` |
 //! | `ttl`, `tos`, `df`, `flowlabel` | fields of the outer header; ttl 0 means the route's; all but the label may be `inherit` |
 //! | `[no]learning`, `ageing`, `maxaddress` | forwarding table: seconds (default 300), number of entries (0: unlimited) |
-//! | `l2miss`, `l3miss` | reports of unicast addresses without an entry (RTM_GETNEIGH); of neighbours, only with proxy or rsc |
+//! | `proxy` | answers ARP requests and neighbour solicitations by the device's neighbours, and sends none |
+//! | `l2miss`, `l3miss` | reports of unicast addresses without an entry (RTM_GETNEIGH); of neighbours that `proxy` lacks |
 //! | `[no]udpcsum`, `udp6zerocsumtx`, `udp6zerocsumrx` | UDP checksums over IPv4; sending and accepting none over IPv6 |
 //! | `gbp` | group policy: carried in the mark, or in the metadata's VXLAN option |
 //! | `external` | all identifiers: sends by each packet's tunnel metadata (`tunnel_key`), and sets it on receive |
@@ -20,15 +21,16 @@
 //! | [`config`] | attributes |
 //! | [`fdb`] | forwarding table, `bridge fdb`, learning |
 //! | [`socket`] | listening, and the device for each identifier |
+//! | [`proxy`] | answers for neighbours |
 //! | [`send`], [`receive`] | encapsulation and decapsulation |
 //!
 //! The underlay is the namespace in which the device was created, even after the device moves.
 //!
-//! Rejected: multicast groups (there is no IGMP), proxy, rsc, gpe, remcsum,
-//! vnifilter.
+//! Rejected: multicast groups, rsc, gpe, remcsum, vnifilter.
 
 pub mod config;
 pub mod fdb;
+pub mod proxy;
 pub mod receive;
 pub mod send;
 pub mod socket;

@@ -158,6 +158,7 @@ scripts! {
     vlan = "vlan",
     vlan_carrier = "vlan-carrier",
     vxlan_miss = "vxlan-miss",
+    vxlan_proxy = "vxlan-proxy",
     wire = "wire",
 }
 

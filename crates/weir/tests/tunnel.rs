@@ -147,6 +147,11 @@ fn remotes_decide_how_frames_are_sent() {
 }
 
 #[test]
+fn neighbours_of_a_device_answer_requests() {
+    same_as_linux("vxlan-proxy", ("in0", "proxyinner.pcap"), "out0");
+}
+
+#[test]
 fn nexthop_objects_decide_how_frames_are_sent() {
     same_as_linux("fdb-nexthop", ("in0", "ipinner.pcap"), "u0");
 }

@@ -12,29 +12,23 @@ use std::sync::Arc;
 use weir_netlink::ifla::{brport, iff};
 use weir_netlink::nda::ntf;
 use weir_netlink::rta::scope;
-use weir_packet::header::arp::{ARPOP_REPLY, ARPOP_REQUEST, arp};
-use weir_packet::header::ethernet::ethernet;
-use weir_packet::header::ipv6::{IPPROTO_ICMPV6, ipv6};
+use weir_packet::header::arp::ARPOP_REQUEST;
+use weir_packet::header::ipv6::IPPROTO_ICMPV6;
 use weir_packet::header::ndisc::{
-    NA_OVERRIDE, NA_ROUTER, NA_SOLICITED, NDISC_NEIGHBOUR_ADVERTISEMENT,
-    NDISC_NEIGHBOUR_SOLICITATION, Neighbour, advertisement, options,
+    NA_SOLICITED, NDISC_NEIGHBOUR_ADVERTISEMENT, NDISC_NEIGHBOUR_SOLICITATION, Neighbour,
 };
 use weir_packet::header::{Arp, ETH_P_ARP, ETH_P_IPV6, Ethernet, Ipv6};
-use weir_packet::{Flags, Packet, PacketType};
+use weir_packet::{Packet, PacketType};
 
 use super::Bridge;
 use super::fdb::key;
 use super::port::Port;
+use crate::answer;
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::ipv4::select;
 use crate::ipv6::WithIpv6;
 use crate::neigh::WithNeighbours;
-
-/// The option with the link-layer address of a solicitation's sender.
-const SOURCE_ADDRESS: u8 = 1;
-/// The hop limit of neighbour discovery.
-const HOP_LIMIT: u8 = 255;
 
 /// A frame that the bridge looks at.
 struct Question<'a> {
@@ -180,12 +174,7 @@ impl Bridge {
         let answers = port.is_some_and(|port| port.has(brport::PROXYARP))
             || has(brport::PROXYARP_WIFI)
             || has(brport::NEIGH_SUPPRESS);
-        let answer = answers.then(|| {
-            let mut frame = ethernet(head.sha(), known.mac, ETH_P_ARP).to_vec();
-            let body = arp(ARPOP_REPLY, known.mac, head.tip(), head.sha(), head.sip());
-            frame.extend_from_slice(&body);
-            sealed(cx, question, &frame)
-        });
+        let answer = answers.then(|| sealed(cx, question, &answer::to_arp(&head, known.mac)));
         Some(Proxied {
             answer: answer.flatten(),
             suppressed: answers || suppresses,
@@ -231,19 +220,7 @@ impl Bridge {
             .behind
             .is_some_and(|port| port.has(brport::NEIGH_SUPPRESS));
         let answer = answers.then(|| {
-            let given = options(octets.get(Neighbour::LEN..).unwrap_or_default());
-            let mut given = given.filter_map(Result::ok);
-            let given = given.find(|option| option.kind == SOURCE_ADDRESS);
-            let asker = given.and_then(|option| option.mac());
-            let asker = asker.or_else(|| Ethernet::new(packet.data()).map(|eth| eth.src()))?;
-            let router = if known.router { NA_ROUTER } else { 0 };
-            let flags = router | NA_SOLICITED | NA_OVERRIDE;
-            let (from, to) = (target.octets(), src.octets());
-            let message = advertisement(from, to, flags, from, Some(known.mac));
-            let mut frame = ethernet(asker, known.mac, ETH_P_IPV6).to_vec();
-            let len = message.len();
-            frame.extend_from_slice(&ipv6(from, to, IPPROTO_ICMPV6, HOP_LIMIT, 0, 0, len));
-            frame.extend_from_slice(&message);
+            let frame = answer::to_solicitation(packet.data(), known.mac, known.router)?;
             sealed(cx, question, &frame)
         });
         Some(Proxied {
@@ -253,7 +230,7 @@ impl Bridge {
     }
 }
 
-/// Makes a packet of an answer, in the VLAN of the question (`br_arp_send`, `br_nd_send`).
+/// Makes a packet of an answer, in the VLAN of the question.
 fn sealed(cx: &Cx<'_>, question: &Question<'_>, frame: &[u8]) -> Option<Packet> {
     let &Question {
         own,
@@ -261,15 +238,10 @@ fn sealed(cx: &Cx<'_>, question: &Question<'_>, frame: &[u8]) -> Option<Packet> 
         vid,
         packet,
     } = question;
-    let mut answer = cx.stack.pool.packet(frame)?;
-    answer.reset_mac();
-    answer.set_network(Ethernet::LEN);
-    answer.protocol = Ethernet::new(frame)?.ethertype();
+    let mut answer = answer::packet(cx, frame)?;
     let pvid = port.map_or(0, |port| port.vlans.load(cx.guard).pvid);
     answer.set_vlan(packet.vlan().filter(|tag| vid == 0 || tag.tci != pvid));
-    answer.flags.insert(Flags::LOCAL);
     answer.set_pkt_type(PacketType::Outgoing);
-    answer.time = cx.now;
     (answer.dev, answer.iif) = (port.map_or(own.key.0, |port| port.device.key.0), 0);
     Some(answer)
 }

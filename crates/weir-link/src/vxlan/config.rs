@@ -20,8 +20,8 @@ use crate::settings::WithSettings;
 const PORT: u16 = 8472;
 /// `FDB_AGE_DEFAULT`, in seconds.
 const AGEING: u32 = 300;
-/// `VXLAN_N_VID`
-const VNI_END: u32 = 1 << 24;
+/// One past the largest network identifier (`VXLAN_N_VID`).
+pub const VNI_END: u32 = 1 << 24;
 /// Always set DF (`VXLAN_DF_SET`).
 pub const DF_SET: u8 = 1;
 /// Copy DF from the inner packet (`VXLAN_DF_INHERIT`).
@@ -62,7 +62,6 @@ static POLICY: Policy = policy! { max attr::MAX;
 
 /// The unsupported attributes, with the error text for each. The texts use the keywords of `ip`.
 const REFUSED: &[(u16, &str)] = &[
-    (attr::PROXY, "VXLAN proxy is not supported"),
     (attr::RSC, "VXLAN rsc is not supported"),
     (attr::REMCSUM_TX, "VXLAN remcsumtx is not supported"),
     (attr::REMCSUM_RX, "VXLAN remcsumrx is not supported"),
@@ -101,8 +100,9 @@ pub struct Config {
     pub learning: bool,
     /// Report unicast addresses without an entry.
     pub l2miss: bool,
-    /// Report neighbours that proxying or short-circuiting lacks. Both are refused, so that nothing
-    /// is reported, as in Linux without them.
+    /// Answer ARP requests and neighbour solicitations.
+    pub proxy: bool,
+    /// Report the neighbours that [`proxy`](Self::proxy) lacks.
     pub l3miss: bool,
     /// The time in seconds after which an unused entry is removed.
     pub ageing: u32,
@@ -275,6 +275,7 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
         // A new device learns by default.
         learning: true,
         l2miss: false,
+        proxy: false,
         l3miss: false,
         ageing: 0,
         limit: 0,
@@ -296,6 +297,7 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
     conf.label = label.unwrap_or(conf.label);
     let flag = |ty, before: bool| Ok::<_, Error>(table.u8(ty)?.map_or(before, |value| value != 0));
     conf.learning = flag(attr::LEARNING, conf.learning)?;
+    conf.proxy = flag(attr::PROXY, conf.proxy)?;
     conf.l2miss = flag(attr::L2MISS, conf.l2miss)?;
     conf.l3miss = flag(attr::L3MISS, conf.l3miss)?;
     conf.ageing = table.u32(attr::AGEING)?.unwrap_or(conf.ageing);
@@ -407,7 +409,7 @@ pub fn fill(conf: &Config, out: &mut Writer) {
     out.put_u8(attr::DF, conf.df);
     out.put_be32(attr::LABEL, conf.label);
     out.put_u8(attr::LEARNING, u8::from(conf.learning));
-    out.put_u8(attr::PROXY, 0);
+    out.put_u8(attr::PROXY, u8::from(conf.proxy));
     out.put_u8(attr::RSC, 0);
     out.put_u8(attr::L2MISS, u8::from(conf.l2miss));
     out.put_u8(attr::L3MISS, u8::from(conf.l3miss));

@@ -21,6 +21,7 @@ use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, Published, PublishedArc};
 
 use super::Vxlan;
+use super::config::VNI_END;
 use crate::clock::{SECOND, USER_HZ};
 use crate::device::{Device, Mac};
 use crate::fib::host::WithRoutes;
@@ -75,6 +76,17 @@ impl Entry {
         self.object.load(guard)
     }
 
+    /// Returns whether the address is behind this host: the first remote is none.
+    pub fn is_here(&self, guard: &Guard) -> bool {
+        let first = self.remotes(guard).first();
+        first.is_some_and(|remote| remote.ip.is_unspecified())
+    }
+
+    /// Returns whether the address is a router's.
+    pub fn is_router(&self) -> bool {
+        self.flags.load(Relaxed) & u16::from(ntf::ROUTER) != 0
+    }
+
     /// Returns the destinations of frames.
     #[inline]
     pub fn remotes<'g>(&'g self, guard: &'g Guard) -> &'g [Remote] {
@@ -124,6 +136,15 @@ pub struct Update {
     pub flags: u16,
     /// The remote behind which the address is.
     pub to: To,
+}
+
+/// What a frame asked for and the device did not find.
+#[derive(Debug, Clone, Copy)]
+pub enum Missed {
+    /// The entry of a unicast address.
+    Mac(Mac),
+    /// The neighbour of an address.
+    Neighbour(IpAddr),
 }
 
 /// What an entry is told to send frames to.
@@ -216,23 +237,35 @@ impl Site<'_> {
         });
     }
 
-    /// Reports a unicast address that has no entry (`vxlan_fdb_miss`).
-    pub fn miss(&self, mac: Mac) {
+    /// Reports what has no entry (`vxlan_fdb_miss`, `vxlan_ip_miss`).
+    pub fn miss(&self, missed: Missed) {
         let ns = self.device.namespace(self.guard);
         crate::request::announce(ns, rtm::grp::NEIGH, rtm::GETNEIGH, |out| {
             out.fixed(&NdMsg {
-                family: af::INET,
+                family: match missed {
+                    Missed::Neighbour(IpAddr::V6(_)) => af::INET6,
+                    _ => af::INET,
+                },
                 ifindex: self.device.ifindex() as i32,
                 state: nud::STALE,
                 ty: rta::rtn::UNICAST,
                 ..NdMsg::default()
             });
             self.fill_namespace(out);
-            out.put(nda::LLADDR, &mac);
-            // The entry is made for the message alone: its identifier is 0, and it was used when the
-            // kernel's clock was 0, five minutes before it wraps.
-            if self.vxlan.config.load(self.guard).vni != 0 {
-                out.put_u32(nda::VNI, 0);
+            // The entry is made for the message alone: its identifier is 0, or for a neighbour one past the largest,
+            // and it was used when the kernel's clock was 0, five minutes before it wraps.
+            let vni = match missed {
+                Missed::Mac(mac) => {
+                    out.put(nda::LLADDR, &mac);
+                    0
+                }
+                Missed::Neighbour(address) => {
+                    out.put_ip(nda::DST, address);
+                    VNI_END
+                }
+            };
+            if self.vxlan.config.load(self.guard).vni != vni {
+                out.put_u32(nda::VNI, vni);
             }
             let now = (self.stack.clock.now() / (SECOND / USER_HZ)) as u32;
             let age = now.wrapping_sub(300 * USER_HZ as u32);

@@ -15,7 +15,8 @@ use weir_packet::tunnel::OptionKind;
 use weir_packet::{Batch, DropReason, Flags, Packet};
 
 use super::config::{Config, DF_INHERIT, DF_SET};
-use super::fdb::{ALL_ZEROS, Nexthop, Remote};
+use super::fdb::{ALL_ZEROS, Missed, Nexthop, Remote};
+use super::proxy;
 use super::socket::{Socket, tunnels};
 use super::{GBP_FLAG, GBP_MASK, VNI_FLAG, Vxlan};
 use crate::cpu::Cx;
@@ -66,6 +67,13 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
         let to = Ethernet::new(packet.data()).map_or(ALL_ZEROS, |eth| eth.dst());
         let now = cx.time_of_use();
         let key = id.unwrap_or(0);
+        let packet = match conf.proxy {
+            true => match proxy::answer(vxlan, cx, device, (conf, key), packet) {
+                Some(packet) => packet,
+                None => continue,
+            },
+            false => packet,
+        };
         let entry = vxlan.fdb.find(to, key, now, guard);
         let entry = entry.or_else(|| vxlan.fdb.find(ALL_ZEROS, key, now, guard));
         if let Some(object) = entry.and_then(|entry| entry.object(guard)) {
@@ -80,7 +88,7 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
         let remotes = entry.map_or(&[][..], |entry| entry.remotes(guard));
         let Some((first, others)) = remotes.split_first() else {
             if conf.l2miss && to[0] & 1 == 0 {
-                vxlan.site(cx.stack, guard, device).miss(to);
+                vxlan.site(cx.stack, guard, device).miss(Missed::Mac(to));
             }
             outer::discard(cx, device, DropReason::VXLAN_NO_REMOTE, packet);
             continue;

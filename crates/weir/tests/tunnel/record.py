@@ -391,6 +391,54 @@ def sitouters():
     return out
 
 
+def proxyinners():
+    """Returns requests for the neighbours of a device that answers them, and what resembles such requests."""
+    asker = bytes.fromhex("020000000901")
+    made = []
+
+    def ask(target, op=1, hardware=1, protocol=0x800, lengths=0x604, sender="10.0.0.9", cut=None, tag=b""):
+        body = struct.pack("!HHHH", hardware, protocol, lengths, op) + asker + v4(sender) + bytes(6) + v4(target)
+        made.append((b"\xff" * 6 + asker + tag + b"\x08\x06" + body)[:cut])
+
+    def solicit(target, ty=135, code=0, src="fd00::9", dst=None, options=b"\1\1" + asker, tclass=0, header=58, tag=b""):
+        to = v6("ff02::1:ff00:0")[:13] + v6(target)[13:] if dst is None else v6(dst)
+        message = struct.pack("!BBHI", ty, code, 0, 0) + v6(target) + options
+        check = checksum(v6(src) + to + struct.pack("!II", len(message), 58) + message)
+        message = message[:2] + struct.pack("!H", check) + message[4:]
+        head = struct.pack("!IHBB", 6 << 28 | tclass << 20 | 0x12345, len(message), header, 255) + v6(src) + to
+        made.append(b"\x33\x33" + to[12:] + bytes.fromhex("020000000902") + tag + b"\x86\xdd" + head + message)
+
+    for number in range(1, 10):
+        ask(f"10.0.0.{number}")
+        solicit(f"fd00::{number}")
+    ask("10.0.0.1", sender="0.0.0.0")
+    for op in (0, 2, 3):
+        ask("10.0.0.1", op=op)
+    for hardware in (6, 7):
+        ask("10.0.0.1", hardware=hardware)
+    ask("10.0.0.1", protocol=0x801)
+    for lengths in (0x605, 0x804):
+        ask("10.0.0.1", lengths=lengths)
+    # Linux takes frames of 28 octets or more for whole.
+    ask("10.0.0.1", cut=27)
+    ask("10.0.0.1", tag=bytes.fromhex("81000007"))
+    for target in ("127.0.0.1", "224.0.0.9"):
+        ask(target)
+    other = b"\2\1" + bytes(6)
+    for options in (b"", other, other + b"\1\1" + asker, b"\1\0" + asker, b"\x0e\0" + bytes(6), b"\1\2" + asker + bytes(8), b"\2\4" + bytes(6)):
+        solicit("fd00::1", options=options)
+    for ty, code in ((136, 0), (135, 1), (133, 0)):
+        solicit("fd00::1", ty=ty, code=code)
+    for src, dst in (("::", None), ("fd00::9", "::1"), ("fd00::9", "fd00::1"), ("fd00::1", "fd00::1")):
+        solicit("fd00::1", src=src, dst=dst)
+    for tclass in (0x0f, 0xb9, 0xf0):
+        solicit("fd00::1", tclass=tclass)
+    solicit("fd00::1", header=17)
+    solicit("fd00::1", tag=bytes.fromhex("81000007"))
+    solicit("ff02::9")
+    return made + [frames()[name] for name in ("ip4-udp", "ip6-icmp")]
+
+
 def write(path, packets):
     with open(path, "wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
@@ -438,7 +486,7 @@ def main():
     text = open(script).read()
     inlet, kind = re.search(r"^# in: (\w+) (\w+)$", text, re.M).groups()
     outlet = re.search(r"^# out: (\w+)$", text, re.M).group(1)
-    made = {"inner": inners, "outer": outers, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "erspanouter": erspanouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes, "hopinner": hopinners, "sitouter": sitouters}[kind]()
+    made = {"inner": inners, "proxyinner": proxyinners, "outer": outers, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "erspanouter": erspanouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes, "hopinner": hopinners, "sitouter": sitouters}[kind]()
     write(f"{HERE}/{kind}.pcap", made)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["sh", script], check=True)
