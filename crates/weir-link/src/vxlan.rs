@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `id` | network identifier, 24 bits |
 //! | `remote`, `local` | outer addresses, both IPv4 or both IPv6; without a remote, frames need an entry |
+//! | `group` | a remote that is a multicast group, which the device joins at `dev` while it is up |
 //! | `dev` | underlay device; the MTU is its MTU minus the headers (1500 without a device) |
 //! | `dstport` | UDP port for sending and listening, default 8472 |
 //! | `srcport MIN MAX` | outer source ports, MAX exclusive; default: `ip_local_port_range` |
@@ -21,15 +22,17 @@
 //! | [`config`] | attributes |
 //! | [`fdb`] | forwarding table, `bridge fdb`, learning |
 //! | [`socket`] | listening, and the device for each identifier |
+//! | [`group`] | memberships in groups |
 //! | [`proxy`] | answers for neighbours |
 //! | [`send`], [`receive`] | encapsulation and decapsulation |
 //!
 //! The underlay is the namespace in which the device was created, even after the device moves.
 //!
-//! Rejected: multicast groups, rsc, gpe, remcsum, vnifilter.
+//! Rejected: rsc, gpe, remcsum, vnifilter.
 
 pub mod config;
 pub mod fdb;
+pub mod group;
 pub mod proxy;
 pub mod receive;
 pub mod send;
@@ -46,7 +49,7 @@ use weir_sync::rcu::{Guard, Published};
 
 use self::config::Config;
 use self::fdb::{ALL_ZEROS, Remote, Site, Table, To, Update};
-use self::socket::Tunnels;
+use self::socket::Underlay;
 use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, NewDevice};
@@ -149,9 +152,9 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     let device = register(ctl.stack, &new.ns, device, new.ifindex, group)?;
     let set = vxlan.device.set(Arc::downgrade(&device)).is_ok();
     debug_assert!(set, "the device is new");
-    let tunnels = net.parts.get(&socket::TUNNELS);
-    let tunnels = tunnels.get_or_make(|| Tunnels::new(&ctl.stack.domain));
-    tunnels.enter(&device, &vxlan);
+    let underlay = net.parts.get(&socket::UNDERLAY);
+    let underlay = underlay.get_or_make(|| Underlay::new(&ctl.stack.domain));
+    underlay.tunnels.enter(&device, &vxlan);
     // The underlay may have been removed before the device was entered into its list.
     let lower = lower.filter(|lower| lower.is_dying());
     if lower.is_some() || net.is_closing() {
@@ -266,7 +269,7 @@ fn above(ns: &Namespace, device: Option<&Device>, guard: &Guard) -> Vec<Arc<Devi
 
 /// VXLAN in the stack.
 pub static MODULE: Module = Module {
-    namespace: Some(|parts, _| parts.fill(&socket::TUNNELS, OnceBox::default())),
+    namespace: Some(|parts, _| parts.fill(&socket::UNDERLAY, OnceBox::default())),
     above: Some(above),
     ..Module::NONE
 };
@@ -323,24 +326,26 @@ impl Link for Handle {
         self.0.tso_max_size
     }
 
-    fn open(&self, _stack: &Stack, _guard: &Guard, _device: &Arc<Device>) -> Result<(), Error> {
-        let guard = self.0.config.domain().pin();
+    fn open(&self, stack: &Stack, guard: &Guard, _device: &Arc<Device>) -> Result<(), Error> {
         let device = self.0.device.get().and_then(Weak::upgrade);
         let (Some(net), Some(device)) = (self.0.net.upgrade(), device) else {
             return Err(Error::new(errno::ENODEV));
         };
-        let tunnels = socket::tunnels(&net).ok_or(Error::new(errno::ENODEV))?;
+        let underlay = socket::underlay(&net).ok_or(Error::new(errno::ENODEV))?;
         let to = Receiver {
             key: device.key,
             tunnel: self.0.clone(),
         };
-        let conf = self.0.config.load(&guard);
-        tunnels.listen(
-            &net,
-            &socket::entries(conf),
-            &to,
-            socket::listener(conf, receive::receive),
-        )
+        let conf = self.0.config.load(guard);
+        let entries = socket::entries(conf);
+        let listener = socket::listener(conf, receive::receive);
+        underlay.tunnels.listen(&net, &entries, &to, listener)?;
+        let joined = group::join(&underlay.joined, (stack, guard), &net, conf);
+        if joined.is_err() {
+            underlay.tunnels.close(&net, &entries, device.key);
+            group::closed(&underlay.joined, (stack, guard), &net, &entries);
+        }
+        joined
     }
 
     fn changed_state(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) {
@@ -348,15 +353,23 @@ impl Link for Handle {
             self.0.arm(stack, stack.clock.now() + AGE_INTERVAL);
             return;
         }
+        let (conf, at) = (self.0.config.load(guard), (stack, guard));
+        let net = self.0.net.upgrade();
+        let underlay = net
+            .as_ref()
+            .and_then(|net| Some((net, socket::underlay(net)?)));
+        if let Some((net, underlay)) = underlay {
+            let others = || underlay.tunnels.devices();
+            group::leave(&underlay.joined, at, net, (device, conf), others);
+        }
         if let Some(timer) = self.0.timer().take() {
             stack.timers.cancel(timer);
         }
         self.0.site(stack, guard, device).forget_learned();
-        if let Some(net) = self.0.net.upgrade()
-            && let Some(tunnels) = socket::tunnels(&net)
-        {
-            let entries = socket::entries(self.0.config.load(guard));
-            tunnels.close(&net, &entries, device.key);
+        if let Some((net, underlay)) = underlay {
+            let entries = socket::entries(conf);
+            underlay.tunnels.close(net, &entries, device.key);
+            group::closed(&underlay.joined, at, net, &entries);
         }
     }
 
@@ -408,14 +421,24 @@ impl Link for Handle {
                 device.set_mtu(largest);
             }
         }
-        vxlan.config.replace(conf);
+        let moves = device.is_up() && (conf.remote, conf.lower) != (old.remote, old.lower);
+        let underlay = socket::underlay(&net).filter(|_| moves);
+        let at = (ctl.stack, ctl.guard);
+        if let Some(underlay) = underlay {
+            let others = || underlay.tunnels.devices();
+            group::leave(&underlay.joined, at, &net, (device, old), others);
+        }
+        vxlan.config.replace(conf.clone());
+        let joined = underlay.map_or(Ok(()), |underlay| {
+            group::join(&underlay.joined, at, &net, &conf)
+        });
         if lower.is_some_and(|lower| lower.is_dying()) {
             crate::unregister(ctl.stack, std::slice::from_ref(device));
         }
         if device.is_up() {
             vxlan.arm(ctl.stack, ctl.stack.clock.now());
         }
-        Ok(())
+        joined
     }
 
     fn removed(&self, stack: &Stack, device: &Arc<Device>) {

@@ -157,6 +157,7 @@ scripts! {
     veth = "veth",
     vlan = "vlan",
     vlan_carrier = "vlan-carrier",
+    vxlan_group = "vxlan-group",
     vxlan_miss = "vxlan-miss",
     vxlan_proxy = "vxlan-proxy",
     wire = "wire",

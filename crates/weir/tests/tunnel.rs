@@ -152,6 +152,12 @@ fn neighbours_of_a_device_answer_requests() {
 }
 
 #[test]
+fn remotes_are_groups() {
+    same_as_linux("vxlan-group", ("in0", "ipinner.pcap"), "u0");
+    same_as_linux("vxlan-group-decap", ("u0", "groupouter.pcap"), "out0");
+}
+
+#[test]
 fn nexthop_objects_decide_how_frames_are_sent() {
     same_as_linux("fdb-nexthop", ("in0", "ipinner.pcap"), "u0");
 }

@@ -142,7 +142,14 @@ fn udp(
         len => len,
     };
     let hooks = sockets(ns).hooks(interest::UDP).filter(|_| !lite);
-    if to != To::Us && hooks.is_none() {
+    let port = Port {
+        ipv6: false,
+        port: header.dst_port(),
+    };
+    let socket = (!lite)
+        .then(|| udp::ports(ns).socket(port, cx.guard))
+        .flatten();
+    if to != To::Us && hooks.is_none() && socket.is_none() {
         // Nobody listens to the group.
         counters.add(mib::Udp::IgnoredMulti, 1);
         return cx.consume(packet);
@@ -153,10 +160,6 @@ fn udp(
         counters.add(mib::Udp::InCsumErrors, 1);
         return drop(cx, DropReason::UDP_CSUM, packet);
     }
-    let port = Port {
-        ipv6: false,
-        port: header.dst_port(),
-    };
     let outer = Outer {
         src: src.into(),
         dst: dst.into(),
@@ -164,10 +167,7 @@ fn udp(
         ttl: ip.ttl(),
     };
     packet.trim(at + len);
-    if !lite
-        && to == To::Us
-        && let Some(socket) = udp::ports(ns).socket(port, cx.guard)
-    {
+    if let Some(socket) = socket {
         counters.add(mib::Udp::InDatagrams, 1);
         let outer = &outer;
         let datagram = Datagram {

@@ -282,7 +282,7 @@ fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packe
     };
     let ns = device.namespace(cx.guard);
     let unicast = !Ipv6Addr::from(ip.dst()).is_multicast();
-    let socket = (protocol == IPPROTO_UDP && unicast)
+    let socket = (protocol == IPPROTO_UDP)
         .then(|| udp::ports(ns).socket(port, cx.guard))
         .flatten();
     // Over IPv6 a checksum is mandatory, unless a tunnel works without one. That of UDP-Lite is not

@@ -368,6 +368,7 @@ pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: P
         return;
     };
     let batch = Batch::from(packet);
+    count_multicast(cx, route.named, head.dst, &batch);
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
 }
 

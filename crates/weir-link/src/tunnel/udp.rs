@@ -77,6 +77,27 @@ impl<'g> Route<'g> {
             false => Ok(()),
         };
         match (way.src, way.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) if dst.is_multicast() => {
+                let wish = ipv4::egress::Wish {
+                    dst,
+                    src: (!src.is_unspecified()).then_some(src),
+                    oif: way.link,
+                    tos: way.tos & 0x1e,
+                    mark,
+                    protocol: IPPROTO_UDP,
+                    ports: (0, 0),
+                    any_source: false,
+                    on_link: false,
+                };
+                let found = ipv4::egress::find(net, &wish, guard)?;
+                no_loop(found.hop.device)?;
+                let route = ipv4::route::Output {
+                    hop: found.hop,
+                    src: found.src,
+                    hop_limit: found.hop_limit,
+                };
+                Ok(Self::V4(route, dst))
+            }
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 let wanted = Wanted {
                     dst,

@@ -319,6 +319,10 @@ fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
+fn is_link_local_group(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_multicast() && v6.octets()[1] & 15 == 2)
+}
+
 /// Validates a configuration against the namespace and fills in defaults. Returns the underlay
 /// device (`vxlan_config_validate`, without the search for a device with the same identifier, which
 /// is [`check_unused`](super::socket::check_unused)).
@@ -339,7 +343,7 @@ pub fn validate(
     if conf.is_ipv6() && !conf.external {
         let remote_only = is_link_local(conf.remote);
         let mixed = if local_only {
-            !remote_only && !conf.remote.is_unspecified()
+            !remote_only && !is_link_local_group(conf.remote) && !conf.remote.is_unspecified()
         } else {
             remote_only
         };
@@ -375,11 +379,6 @@ pub fn validate(
     } else {
         None
     };
-    if conf.remote.is_multicast() {
-        return Err(Error::unsupported(
-            "VXLAN groups are not supported: add each remote with \"bridge fdb append\"",
-        ));
-    }
     if conf.dst_port == 0 {
         conf.dst_port = PORT;
     }

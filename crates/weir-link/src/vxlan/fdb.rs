@@ -685,9 +685,6 @@ impl Fdb for Vxlan {
         if remote.ip.is_ipv6() != self.config.load(ctl.guard).is_ipv6() {
             return Err(Error::new(errno::EAFNOSUPPORT));
         }
-        if remote.ip.is_multicast() {
-            return Err(Error::unsupported("VXLAN groups are not supported"));
-        }
         let update = Update {
             mac,
             src_vni,

@@ -174,10 +174,10 @@ fn to_remote(
     if remote.ip.is_unspecified() {
         return outer::discard(cx, device, DropReason::VXLAN_NO_REMOTE, packet);
     }
-    let ttl = if conf.ttl_inherit {
-        inner.ttl
-    } else {
-        conf.ttl
+    let ttl = match conf.ttl {
+        _ if conf.ttl_inherit => inner.ttl,
+        0 if remote.ip.is_multicast() => 1,
+        ttl => ttl,
     };
     let way = Way {
         outer: udp::Way {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use weir_netlink::{Error, errno};
 use weir_sync::once_box::OnceBox;
-use weir_sync::rcu::Guard;
+use weir_sync::rcu::{Domain, Guard};
 
 use super::Vxlan;
 use super::config::Config;
+use super::group::Joined;
 use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::parts::Key;
@@ -59,12 +60,36 @@ pub(super) fn listener(conf: &Config, receive: Receive) -> udp::Socket {
 /// The VXLAN state of a namespace: its devices by identifier, where 0 stands for all.
 pub type Tunnels = ports::Tunnels<u32, Vxlan>;
 
+/// VXLAN's part of a namespace that is the underlay of devices.
+#[derive(Debug)]
+pub struct Underlay {
+    /// The devices and their ports.
+    pub tunnels: Tunnels,
+    /// The groups that the ports' sockets have joined.
+    pub joined: Joined,
+}
+
+impl Underlay {
+    /// Creates an empty part.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            tunnels: Tunnels::new(domain),
+            joined: Joined::default(),
+        }
+    }
+}
+
 /// Made for the first device whose underlay the namespace is.
-pub(super) static TUNNELS: Key<OnceBox<Tunnels>, 6> = Key::new();
+pub(super) static UNDERLAY: Key<OnceBox<Underlay>, 6> = Key::new();
 
 /// VXLAN's part of a namespace, if it is the underlay of a device.
+pub fn underlay(ns: &Namespace) -> Option<&Underlay> {
+    ns.parts.get(&UNDERLAY).get()
+}
+
+/// The devices whose underlay the namespace is.
 pub fn tunnels(ns: &Namespace) -> Option<&Tunnels> {
-    ns.parts.get(&TUNNELS).get()
+    underlay(ns).map(|underlay| &underlay.tunnels)
 }
 
 /// Returns EEXIST if another device of the namespace has the identifier, port and receive flags of

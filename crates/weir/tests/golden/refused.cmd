@@ -6,7 +6,6 @@ ip link add bond0 type bond mode balance-tlb
 ip link add bond0 type bond mode balance-alb
 ip link add team0 type team
 ip link add vcan0 type vcan
-ip link add x0 type vxlan id 5 dstport 4789 group 239.1.1.1 dev d0
 ip link add x0 type vxlan external gpe dstport 4790
 ip link add x0 type vxlan external vnifilter dstport 4789
 ip link add link d0 name x0 type macvtap

@@ -29,17 +29,17 @@ def v6(text):
     return socket.inet_pton(socket.AF_INET6, text)
 
 
-def outer(inner, vni=5, port=4789, src="192.0.2.2", tos=0x10, ttl=9, flags=0x08000000, low=0, check=None, cut=None):
-    """Returns the frame `inner` in a datagram to the underlay's address."""
+def outer(inner, vni=5, port=4789, src="192.0.2.2", tos=0x10, ttl=9, flags=0x08000000, low=0, check=None, cut=None, to=None):
+    """Returns the frame `inner` in a datagram to the underlay's address, or to another one."""
     vxlan = struct.pack("!II", flags, vni << 8 | low) + inner
     vxlan = vxlan[:cut]
     udp = struct.pack("!HHHH", 40000 + vni, port, 8 + len(vxlan), 0) + vxlan
     six = ":" in src
     if six:
-        ends = v6(src) + v6("2001:db8:1::1")
+        ends = v6(src) + v6(to or "2001:db8:1::1")
         pseudo = ends + struct.pack("!II", len(udp), 17)
     else:
-        ends = v4(src) + v4("192.0.2.1")
+        ends = v4(src) + v4(to or "192.0.2.1")
         pseudo = ends + struct.pack("!HH", 17, len(udp))
     if check is None:
         check = checksum(pseudo + udp) or 0xFFFF
@@ -49,7 +49,14 @@ def outer(inner, vni=5, port=4789, src="192.0.2.2", tos=0x10, ttl=9, flags=0x080
     else:
         head = struct.pack("!BBHHHBBH", 0x45, tos, 20 + len(udp), 77, 0, ttl, 17, 0) + ends
         head = head[:10] + struct.pack("!H", checksum(head)) + head[12:]
-    return bytes.fromhex("020000000101020000000202") + (b"\x86\xdd" if six else b"\x08\x00") + head + udp
+    station = bytes.fromhex("020000000101")
+    if to and six and to.startswith("ff"):
+        station = b"\x33\x33" + v6(to)[12:]
+    elif to and to.endswith("255"):
+        station = b"\xff" * 6
+    elif to and not six and v4(to)[0] >= 224:
+        station = b"\x01\0\x5e" + bytes([v4(to)[1] & 127]) + v4(to)[2:]
+    return station + bytes.fromhex("020000000202") + (b"\x86\xdd" if six else b"\x08\x00") + head + udp
 
 
 def inners():
@@ -81,6 +88,23 @@ def outers():
     made += [outer(udp, vni=2, port=4791), outer(udp, vni=1, port=4791, src=six)]
     for flags in (0x08000000, 0x88000007, 0x88000008, 0x88080007, 0x88480007, 0x08000007, 0x89000007):
         made.append(outer(udp, vni=3, port=4792, flags=flags))
+    return made
+
+
+def groupouters():
+    """Returns datagrams to groups, to all hosts, and to the underlay's address."""
+    inner = frames()
+    udp, plain6 = inner["ip4-udp"], inner["ip6-udp"]
+    made = []
+    for vni in (5, 6, 9):
+        for to in ("239.1.1.1", "239.1.1.2", "224.0.0.1", "192.0.2.1", "192.0.2.255", "255.255.255.255"):
+            made.append(outer(udp, vni=vni, to=to))
+    for vni in (7, 9):
+        for to in ("ff05::100", "ff05::101", "ff02::1", "2001:db8:1::1"):
+            made.append(outer(plain6, vni=vni, src="2001:db8:1::2", to=to))
+            made.append(outer(plain6, vni=vni, src="2001:db8:1::2", to=to, check=0))
+    made += [outer(udp, vni=5, to="239.1.1.1", port=4788), outer(udp, vni=5, to="239.1.1.1", check=0x1234)]
+    made += [outer(udp, vni=5, to="239.1.1.1", src="192.0.2.3", ttl=1)]
     return made
 
 
@@ -486,7 +510,7 @@ def main():
     text = open(script).read()
     inlet, kind = re.search(r"^# in: (\w+) (\w+)$", text, re.M).groups()
     outlet = re.search(r"^# out: (\w+)$", text, re.M).group(1)
-    made = {"inner": inners, "proxyinner": proxyinners, "outer": outers, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "erspanouter": erspanouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes, "hopinner": hopinners, "sitouter": sitouters}[kind]()
+    made = {"inner": inners, "proxyinner": proxyinners, "outer": outers, "groupouter": groupouters, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "erspanouter": erspanouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes, "hopinner": hopinners, "sitouter": sitouters}[kind]()
     write(f"{HERE}/{kind}.pcap", made)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["sh", script], check=True)
