@@ -12,7 +12,8 @@
 //! | `ttl`, `tos`, `df`, `flowlabel` | fields of the outer header; ttl 0 means the route's; all but the label may be `inherit` |
 //! | `[no]learning`, `ageing`, `maxaddress` | forwarding table: seconds (default 300), number of entries (0: unlimited) |
 //! | `proxy` | answers ARP requests and neighbour solicitations by the device's neighbours, and sends none |
-//! | `l2miss`, `l3miss` | reports of unicast addresses without an entry (RTM_GETNEIGH); of neighbours that `proxy` lacks |
+//! | `rsc` | sends packets for routers (`bridge fdb ... router`) to the neighbours that they are for |
+//! | `l2miss`, `l3miss` | reports of unicast addresses without an entry (RTM_GETNEIGH); of neighbours that `proxy` and `rsc` lack |
 //! | `[no]udpcsum`, `udp6zerocsumtx`, `udp6zerocsumrx` | UDP checksums over IPv4; sending and accepting none over IPv6 |
 //! | `gbp` | group policy: carried in the mark, or in the metadata's VXLAN option |
 //! | `external` | all identifiers: sends by each packet's tunnel metadata (`tunnel_key`), and sets it on receive |
@@ -24,11 +25,12 @@
 //! | [`socket`] | listening, and the device for each identifier |
 //! | [`group`] | memberships in groups |
 //! | [`proxy`] | answers for neighbours |
+//! | [`shortcut`] | routers that are passed by |
 //! | [`send`], [`receive`] | encapsulation and decapsulation |
 //!
 //! The underlay is the namespace in which the device was created, even after the device moves.
 //!
-//! Rejected: rsc, gpe, remcsum, vnifilter.
+//! Rejected: gpe, remcsum, vnifilter.
 
 pub mod config;
 pub mod fdb;
@@ -36,6 +38,7 @@ pub mod group;
 pub mod proxy;
 pub mod receive;
 pub mod send;
+pub mod shortcut;
 pub mod socket;
 
 use std::sync::{Arc, OnceLock, Weak};

@@ -152,6 +152,11 @@ fn neighbours_of_a_device_answer_requests() {
 }
 
 #[test]
+fn packets_for_a_router_go_to_the_host_behind_it() {
+    same_as_linux("vxlan-rsc", ("in0", "ipinner.pcap"), "u0");
+}
+
+#[test]
 fn remotes_are_groups() {
     same_as_linux("vxlan-group", ("in0", "ipinner.pcap"), "u0");
     same_as_linux("vxlan-group-decap", ("u0", "groupouter.pcap"), "out0");

@@ -62,7 +62,6 @@ static POLICY: Policy = policy! { max attr::MAX;
 
 /// The unsupported attributes, with the error text for each. The texts use the keywords of `ip`.
 const REFUSED: &[(u16, &str)] = &[
-    (attr::RSC, "VXLAN rsc is not supported"),
     (attr::REMCSUM_TX, "VXLAN remcsumtx is not supported"),
     (attr::REMCSUM_RX, "VXLAN remcsumrx is not supported"),
     (attr::VNIFILTER, "VXLAN vnifilter is not supported"),
@@ -102,7 +101,9 @@ pub struct Config {
     pub l2miss: bool,
     /// Answer ARP requests and neighbour solicitations.
     pub proxy: bool,
-    /// Report the neighbours that [`proxy`](Self::proxy) lacks.
+    /// Send packets for a router to the host behind it.
+    pub rsc: bool,
+    /// Report the neighbours that [`proxy`](Self::proxy) and [`rsc`](Self::rsc) lack.
     pub l3miss: bool,
     /// The time in seconds after which an unused entry is removed.
     pub ageing: u32,
@@ -276,6 +277,7 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
         learning: true,
         l2miss: false,
         proxy: false,
+        rsc: false,
         l3miss: false,
         ageing: 0,
         limit: 0,
@@ -298,6 +300,7 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
     let flag = |ty, before: bool| Ok::<_, Error>(table.u8(ty)?.map_or(before, |value| value != 0));
     conf.learning = flag(attr::LEARNING, conf.learning)?;
     conf.proxy = flag(attr::PROXY, conf.proxy)?;
+    conf.rsc = flag(attr::RSC, conf.rsc)?;
     conf.l2miss = flag(attr::L2MISS, conf.l2miss)?;
     conf.l3miss = flag(attr::L3MISS, conf.l3miss)?;
     conf.ageing = table.u32(attr::AGEING)?.unwrap_or(conf.ageing);
@@ -409,7 +412,7 @@ pub fn fill(conf: &Config, out: &mut Writer) {
     out.put_be32(attr::LABEL, conf.label);
     out.put_u8(attr::LEARNING, u8::from(conf.learning));
     out.put_u8(attr::PROXY, u8::from(conf.proxy));
-    out.put_u8(attr::RSC, 0);
+    out.put_u8(attr::RSC, u8::from(conf.rsc));
     out.put_u8(attr::L2MISS, u8::from(conf.l2miss));
     out.put_u8(attr::L3MISS, u8::from(conf.l3miss));
     out.put_u8(attr::COLLECT_METADATA, u8::from(conf.external));

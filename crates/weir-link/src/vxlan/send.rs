@@ -7,7 +7,6 @@
 //! does not learn the remaining MTU (`skb_tunnel_check_pmtu`); packets dropped behind this device
 //! are counted there and not as transmit errors of this device.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
@@ -17,6 +16,7 @@ use weir_packet::{Batch, DropReason, Flags, Packet};
 use super::config::{Config, DF_INHERIT, DF_SET};
 use super::fdb::{ALL_ZEROS, Missed, Nexthop, Remote};
 use super::proxy;
+use super::shortcut;
 use super::socket::{Socket, tunnels};
 use super::{GBP_FLAG, GBP_MASK, VNI_FLAG, Vxlan};
 use crate::cpu::Cx;
@@ -64,23 +64,29 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
             }
             continue;
         }
-        let to = Ethernet::new(packet.data()).map_or(ALL_ZEROS, |eth| eth.dst());
+        let dst = |packet: &Packet| Ethernet::new(packet.data()).map_or(ALL_ZEROS, |eth| eth.dst());
+        let mut to = dst(&packet);
         let now = cx.time_of_use();
         let key = id.unwrap_or(0);
-        let packet = match conf.proxy {
+        let mut packet = match conf.proxy {
             true => match proxy::answer(vxlan, cx, device, (conf, key), packet) {
                 Some(packet) => packet,
                 None => continue,
             },
             false => packet,
         };
-        let entry = vxlan.fdb.find(to, key, now, guard);
+        let mut entry = vxlan.fdb.find(to, key, now, guard);
+        let by_router = conf.rsc && to[0] & 1 == 0 && entry.is_some_and(|entry| entry.is_router());
+        let shortcut = by_router && shortcut::take(vxlan, cx, device, conf, &mut packet);
+        if shortcut {
+            to = dst(&packet);
+            entry = vxlan.fdb.find(to, key, now, guard);
+        }
+        let by = (conf, id, shortcut);
         let entry = entry.or_else(|| vxlan.fdb.find(ALL_ZEROS, key, now, guard));
         if let Some(object) = entry.and_then(|entry| entry.object(guard)) {
             match chosen(cx, object, &packet) {
-                Some(remote) => {
-                    to_remote(vxlan, cx, device, &net, (conf, id), &remote, inner, packet)
-                }
+                Some(remote) => to_remote(vxlan, cx, device, &net, by, &remote, inner, packet),
                 None => outer::discard(cx, device, DropReason::VXLAN_NO_REMOTE, packet),
             }
             continue;
@@ -97,10 +103,10 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
         for remote in others {
             if let Some(mut copy) = packet.copy() {
                 cx.stack.trace.copied(&mut copy);
-                to_remote(vxlan, cx, device, &net, (conf, id), remote, inner, copy);
+                to_remote(vxlan, cx, device, &net, by, remote, inner, copy);
             }
         }
-        to_remote(vxlan, cx, device, &net, (conf, id), first, inner, packet);
+        to_remote(vxlan, cx, device, &net, by, first, inner, packet);
     }
 }
 
@@ -159,18 +165,24 @@ fn by_metadata(conf: &Config, packet: &Packet) -> Result<Way, DropReason> {
     })
 }
 
-/// Sends a frame to one remote of an entry. `id` is the identifier that a bridge has given it.
+/// Sends a frame to one remote of an entry. `id` is the identifier that a bridge has given it, and `shortcut` says that
+/// it was for a router (`rsc`).
 #[allow(clippy::too_many_arguments)] // the context of one frame
 fn to_remote(
     vxlan: &Arc<Vxlan>,
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
     net: &Namespace,
-    (conf, id): (&Config, Option<u32>),
+    (conf, id, shortcut): (&Config, Option<u32>, bool),
     remote: &Remote,
     inner: Inner,
     packet: Packet,
 ) {
+    if remote.ip.is_unspecified() && shortcut {
+        // The host is on this side.
+        let back = (device, vxlan);
+        return across(cx, device, back, conf.is_ipv6(), conf.vni, packet);
+    }
     if remote.ip.is_unspecified() {
         return outer::discard(cx, device, DropReason::VXLAN_NO_REMOTE, packet);
     }
@@ -253,8 +265,7 @@ fn one(
     );
 }
 
-/// Passes a frame directly to the receiving device, since the remote is this host
-/// (`vxlan_encap_bypass`).
+/// Passes a frame directly to the receiving device, since the remote is this host.
 fn bypass(cx: &mut Cx<'_>, device: &Arc<Device>, net: &Namespace, way: &Way, packet: Packet) {
     let guard = cx.guard;
     let port = Port {
@@ -269,18 +280,36 @@ fn bypass(cx: &mut Cx<'_>, device: &Arc<Device>, net: &Namespace, way: &Way, pac
     let Some((receiver, vxlan)) = receiver else {
         return outer::error(cx, device, DropReason::VXLAN_VNI_NOT_FOUND, packet);
     };
-    let mut packet = packet;
+    across(
+        cx,
+        device,
+        (receiver, vxlan),
+        way.outer.dst.is_ipv6(),
+        way.vni,
+        packet,
+    );
+}
+
+/// Passes a frame from a device to another one of this host, or back to the same (`vxlan_encap_bypass`).
+fn across(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    (receiver, vxlan): (&Arc<Device>, &Arc<Vxlan>),
+    ipv6: bool,
+    vni: u32,
+    mut packet: Packet,
+) {
     packet.flags = Flags::NONE;
-    if vxlan.config.load(guard).learning
+    if vxlan.config.load(cx.guard).learning
         && let Some(eth) = Ethernet::new(packet.data())
     {
-        let loopback = match way.outer.dst {
-            IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        let loopback = match ipv6 {
+            false => std::net::Ipv4Addr::LOCALHOST.into(),
+            true => std::net::Ipv6Addr::LOCALHOST.into(),
         };
-        let site = vxlan.site(cx.stack, guard, receiver);
+        let site = vxlan.site(cx.stack, cx.guard, receiver);
         // The result is deliberately ignored here.
-        let _ = super::fdb::snoop(&site, cx.now, loopback, eth.src(), 0, way.vni);
+        let _ = super::fdb::snoop(&site, cx.now, loopback, eth.src(), 0, vni);
     }
     device.stats(cx.state.id).count_sent(1, packet.len() as u64);
     let octets = packet.len();
