@@ -17,6 +17,7 @@
 //! | [`order`] | the lock order as a table of classes, and mutexes that check it in debug builds |
 //! | [`percpu`] | binding of threads to stack CPUs; per-CPU data and counters, allocated on first use |
 //! | [`progress`] | tells a watcher that no request is in progress on any thread |
+//! | [`seen`] | a word that says which owners may have something in a table |
 //! | [`sieve`] | a Bloom filter in front of a set: rejects most absent keys without a lookup |
 //! | [`once_box`] | a value that is made on first use, behind one word |
 //! | [`rare`] | state that nearly every object lacks, of one word until it is first changed |
@@ -58,6 +59,7 @@ pub mod primitive;
 pub mod progress;
 pub mod rare;
 pub mod rcu;
+pub mod seen;
 pub mod sieve;
 pub mod slab;
 pub mod small_map;

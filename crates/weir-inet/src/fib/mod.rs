@@ -58,8 +58,8 @@ use std::sync::Arc;
 use weir_netlink::{Error, af};
 use weir_netlink::{errno, rta};
 use weir_sync::order::{self, Mutex};
-use weir_sync::primitive::atomic::Ordering::{Relaxed, SeqCst};
-use weir_sync::primitive::atomic::{AtomicBool, AtomicU32, fence};
+use weir_sync::primitive::atomic::Ordering::Relaxed;
+use weir_sync::primitive::atomic::{AtomicBool, AtomicU32};
 use weir_sync::rcu::{Domain, Guard, Published};
 use weir_sync::small_map::SmallMap;
 
@@ -415,8 +415,8 @@ impl<D: RouteDevice> Family<u32, D> {
             self.remove_by(object);
         }
         // No lock keeps the devices up: one that went down after the check may have been swept
-        // before this route was inserted. See `Infos` for the fence.
-        fence(SeqCst);
+        // before this route was inserted.
+        self.infos.seen.added();
         for hop in &info.hops {
             let down = hop.device.as_ref().is_some_and(|device| !device.is_up());
             if down && hop.scope != rta::scope::NOWHERE {

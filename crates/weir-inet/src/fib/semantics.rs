@@ -14,10 +14,11 @@ use std::sync::{Arc, Weak};
 use weir_netlink::Error;
 use weir_netlink::{errno, rta};
 use weir_sync::order::{self, Mutex};
-use weir_sync::primitive::atomic::Ordering::{Acquire, Relaxed, Release};
-use weir_sync::primitive::atomic::{AtomicBool, AtomicU64};
+use weir_sync::primitive::atomic::AtomicBool;
+use weir_sync::primitive::atomic::Ordering::{Acquire, Release};
 use weir_sync::rare::Rare;
 use weir_sync::rcu::Guard;
+use weir_sync::seen::Seen;
 use weir_sync::small_map::SmallMap;
 
 use super::lookup::{Flow, LookupFlags};
@@ -37,12 +38,8 @@ use super::{Address, Family, FibHost, RouteDevice};
 #[derive(Debug)]
 pub(super) struct Infos<D: RouteDevice> {
     known: Mutex<Known<D>, order::Routes>,
-    /// A bit for each device that an event would find an info of ([`Infos::bit`]), since the tables were made. Changes
-    /// under the lock.
-    ///
-    /// An event looks here after a full fence, and whoever adds a route looks at the device after another one. So one of
-    /// them sees the other.
-    seen: AtomicU64,
+    /// The devices that an event would find an info of, since the tables were made. Changes under the lock.
+    pub(super) seen: Seen,
     /// Some hop was marked dead or without a link.
     marked: AtomicBool,
     /// Some info had a preferred source.
@@ -237,7 +234,7 @@ impl<D: RouteDevice> Default for Infos<D> {
     fn default() -> Self {
         Self {
             known: Mutex::new(Known::default()),
-            seen: AtomicU64::new(0),
+            seen: Seen::default(),
             marked: AtomicBool::new(false),
             sources: AtomicBool::new(false),
         }
@@ -245,20 +242,12 @@ impl<D: RouteDevice> Default for Infos<D> {
 }
 
 impl<D: RouteDevice> Infos<D> {
-    /// The bit of a device in `seen`.
-    fn bit(ifindex: u32) -> u64 {
-        1 << (ifindex % u64::BITS)
-    }
-
     /// Notes that events of devices find an info of this place. Under the lock.
     fn see(&self, place: Place) {
-        let bits = match place {
-            Place::Device(device) => Self::bit(device),
-            Place::Several => u64::MAX,
-            Place::Objects => 0,
-        };
-        if self.seen.load(Relaxed) & bits != bits {
-            self.seen.fetch_or(bits, Relaxed);
+        match place {
+            Place::Device(device) => self.seen.note(device),
+            Place::Several => self.seen.note_all(),
+            Place::Objects => {}
         }
     }
 
@@ -308,7 +297,7 @@ impl<D: RouteDevice> Infos<D> {
     pub(super) fn forget(&self) {
         let mut known = self.known.lock();
         *known = Known::default();
-        self.seen.store(0, Relaxed);
+        self.seen.clear();
     }
 
     /// Calls `visit` for each info that a table has a route of, in arbitrary order.
@@ -357,7 +346,7 @@ impl<D: RouteDevice> Infos<D> {
 
     /// Calls `visit` for each info with a hop through a device, and for those with several hops.
     pub(super) fn each_of(&self, ifindex: u32, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
-        if self.seen.load(Relaxed) & Self::bit(ifindex) == 0 {
+        if !self.seen.may_have(ifindex) {
             return;
         }
         let known = self.known.lock();

@@ -10,7 +10,6 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use weir_netlink::rta;
-use weir_sync::primitive::atomic::{Ordering::SeqCst, fence};
 
 use super::object::Object;
 use super::route::{Alias, Event, Leaf, Route, RouteInfo, flag};
@@ -55,7 +54,6 @@ impl<D: RouteDevice> Family<u32, D> {
     /// address was deleted, or the device is going away). Removes and returns dead routes, without
     /// notifications.
     pub fn device_lost(&self, ifindex: u32, loss: Loss, force: bool) -> Vec<Route<u32, D>> {
-        fence(SeqCst);
         let force = force || loss == Loss::Gone;
         let mut dead_routes = 0;
         self.each_info_of(ifindex, |info| {
@@ -185,7 +183,6 @@ impl<D: RouteDevice> Family<u128, D> {
             return;
         }
         // Most devices that go away have gone down before.
-        fence(SeqCst);
         let (mut tables, mut routes) = (Vec::new(), 0);
         self.each_info_of(ifindex, |info| {
             if by(info) {

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use weir_netlink::Error;
 use weir_netlink::{errno, nlm, rta};
-use weir_sync::primitive::atomic::{Ordering::SeqCst, fence};
 use weir_sync::rcu::Guard;
 
 use super::lookup::{Flow, LookupFlags};
@@ -78,7 +77,7 @@ impl<D: RouteDevice> Family<u128, D> {
         {
             self.remove_by(object, events);
         }
-        fence(SeqCst);
+        self.infos.seen.added();
         let needs = !config.ignore_down && !info.spec.reject;
         for hop in &info.hops {
             let Some(device) = &hop.device else { continue };
