@@ -215,6 +215,14 @@ struct Heads<'f> {
     ty: Option<u16>,
 }
 
+/// Returns a bit for each frame whose destination is a group address.
+fn groups(frames: &[&[u8]]) -> u64 {
+    let is_group =
+        |frame: &[u8]| Ethernet::new(frame).is_some_and(|header| is_multicast(header.dst()));
+    let frames = frames.iter().enumerate();
+    frames.fold(0, |all, (n, frame)| all | u64::from(is_group(frame)) << n)
+}
+
 impl<'f> Heads<'f> {
     #[inline]
     fn of(frames: &'f [&'f [u8]]) -> Self {
@@ -225,18 +233,18 @@ impl<'f> Heads<'f> {
     #[inline]
     fn alike(frames: &'f [&'f [u8]]) -> Option<Self> {
         let ty = Ethernet::new(frames.first()?)?.ethertype();
-        let (mut differ, mut multicast, mut sum) = (0, 0, 0);
-        for (n, frame) in frames.iter().enumerate() {
+        let (mut differ, mut firsts, mut sum) = (0, 0, 0);
+        for frame in frames {
             let header = frame.first_chunk::<{ Ethernet::LEN }>()?;
             differ |= u16::from_ne_bytes([header[12], header[13]]) ^ ty.to_be();
-            multicast |= u64::from(header[0] & 1) << n;
+            firsts |= header[0];
             sum += frame.len() as u64;
         }
         (differ == 0 && !is_vlan(ty)).then(|| Self {
             frames,
             whole: u64::MAX >> (BATCH - frames.len()),
             tagged: 0,
-            multicast,
+            multicast: if firsts & 1 == 0 { 0 } else { groups(frames) },
             sum: sum - (frames.len() * Ethernet::LEN) as u64,
             ty: Some(ty),
         })
@@ -247,7 +255,7 @@ impl<'f> Heads<'f> {
             frames,
             whole: 0,
             tagged: 0,
-            multicast: 0,
+            multicast: groups(frames),
             sum: 0,
             ty: None,
         };
@@ -261,7 +269,6 @@ impl<'f> Heads<'f> {
             };
             heads.whole |= 1 << n;
             heads.tagged |= u64::from(tag != 0) << n;
-            heads.multicast |= u64::from(is_multicast(header.dst())) << n;
             heads.sum += len as u64;
         }
         heads

@@ -163,6 +163,20 @@ impl Few {
         rows.map(|(which, row)| (which, &*row.filter))
     }
 
+    /// Returns the number of the row that plain headers match.
+    #[inline(always)]
+    fn row_of(&self, differ: impl Differ, head: &Plain) -> Option<usize> {
+        let mut rows = self.rows.iter();
+        rows.position(|row| !differ(head, &row.values, &row.bits))
+    }
+
+    /// Returns the filter that plain headers match.
+    #[inline(always)]
+    pub fn filter_of(&self, differ: impl Differ, head: &Plain) -> Option<&Filter> {
+        let row = self.rows.get(self.row_of(differ, head)?)?;
+        Some(&row.filter)
+    }
+
     /// Looks up the packets with a bit in `wanted`. Returns a bit for each packet that matches a row, and one for each that
     /// was not looked up. [`isa::find_few`](super::isa::find_few) instantiates this function once for each family of
     /// processors.
@@ -180,8 +194,7 @@ impl Few {
                 left |= bit;
                 continue;
             };
-            let mut candidates = self.rows.iter();
-            let found = candidates.position(|row| !differ(head, &row.values, &row.bits));
+            let found = self.row_of(differ, head);
             if let Some(row) = found.and_then(|row| rows.get_mut(row)) {
                 *row |= bit;
             }
@@ -385,6 +398,10 @@ mod tests {
                 let _ = stack.request(&rule.request(class, 0));
             }
             let [alone, together] = classes(&stack, &frames);
+            prop_assert_eq!(together, alone);
+            // Two runs of packets alike.
+            let runs: Vec<_> = (0..64).map(|n| frames[n / 32].clone()).collect();
+            let [alone, together] = classes(&stack, &runs);
             prop_assert_eq!(together, alone);
             stack.request(&rules[0].request(9, 1)).unwrap();
             let [alone, together] = classes(&stack, &frames);

@@ -34,7 +34,7 @@ pub fn find_group<'g>(
 /// Runs [`List::find_runs`] with the fastest instructions the processor has.
 #[inline]
 pub fn find_runs<'g>(
-    list: &'g List,
+    (list, few): (&'g List, Option<&'g Few>),
     packets: (&impl Source, u64),
     runs: &mut [Option<(u64, &'g Filter)>; FEW_RUNS],
     guard: &'g Guard,
@@ -42,9 +42,9 @@ pub fn find_runs<'g>(
     #[cfg(target_arch = "x86_64")]
     if avx2::is_there() {
         // SAFETY: the processor has the features that the function requires.
-        return unsafe { avx2::find_runs(list, packets, runs, guard) };
+        return unsafe { avx2::find_runs((list, few), packets, runs, guard) };
     }
-    list.find_runs(differ, packets, runs, guard)
+    list.find_runs(differ, few, packets, runs, guard)
 }
 
 /// Runs [`Few::find`] with the fastest instructions the processor has.
@@ -85,13 +85,13 @@ mod avx2 {
 
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     pub fn find_runs<'g>(
-        list: &'g List,
+        (list, few): (&'g List, Option<&'g Few>),
         packets: (&impl Source, u64),
         runs: &mut [Option<(u64, &'g Filter)>; FEW_RUNS],
         guard: &'g Guard,
     ) -> bool {
         let differ = |a: &Plain, b: &Plain, bits: &Plain| differ(a, b, bits);
-        list.find_runs(differ, packets, runs, guard)
+        list.find_runs(differ, few, packets, runs, guard)
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2")]

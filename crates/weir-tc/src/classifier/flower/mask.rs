@@ -480,13 +480,14 @@ impl List {
     }
 
     /// Looks up the packets of a batch with a bit in `wanted` run by run, if they are a few runs of plain packets
-    /// whose headers agree in all bits that decide. Fills `runs` with those that have a filter. Returns `false` if
+    /// whose headers agree in all bits that decide. `few` are the filters, if there are only a few. Fills `runs` with those that have a filter. Returns `false` if
     /// the packets are not such runs; nothing has then been looked up. [`isa::find_runs`](super::isa::find_runs) instantiates this function
     /// once for each family of processors.
     #[inline(always)]
     pub(super) fn find_runs<'g>(
         &'g self,
         differ: impl Differ,
+        few: Option<&'g Few>,
         (packets, wanted): (&impl Source, u64),
         runs: &mut [Option<(u64, &'g Filter)>; FEW_RUNS],
         guard: &'g Guard,
@@ -518,8 +519,16 @@ impl List {
         for &first in firsts.iter().take(count).rev() {
             let run = rest & u64::MAX << first;
             rest &= !run;
-            packets.keys(first, self.used, &mut keys);
-            if let Some(filter) = self.find(&keys, guard)
+            let filter = match few {
+                Some(few) => packets
+                    .head(first)
+                    .and_then(|head| few.filter_of(differ, head)),
+                None => {
+                    packets.keys(first, self.used, &mut keys);
+                    self.find(&keys, guard)
+                }
+            };
+            if let Some(filter) = filter
                 && let Some(slot) = runs.next()
             {
                 *slot = Some((run, filter));

@@ -206,13 +206,14 @@ impl Flower {
             return Found::each(0);
         }
         let mut runs = [None; FEW_RUNS];
-        if isa::find_runs(list, (packets, wanted), &mut runs, guard) {
+        let few = self.masks.few(guard);
+        if isa::find_runs((list, few), (packets, wanted), &mut runs, guard) {
             lookup.flower.dissected += u64::from(wanted.count_ones());
             return found_groups(runs.into_iter().flatten(), wanted, hits);
         }
         let mut matched = 0;
         let mut wanted = wanted;
-        if let Some(few) = self.masks.few(guard) {
+        if let Some(few) = few {
             let (rows, left) = isa::find_few(few, packets, wanted);
             lookup.flower.dissected += u64::from((wanted & !left).count_ones());
             let found = found_groups(few.matched(rows), wanted, hits);
