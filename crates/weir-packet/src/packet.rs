@@ -656,6 +656,10 @@ impl Packet {
     /// of the data, which begin at the network header (`skb_gso_network_seglen`).
     #[inline]
     pub fn network_len(&self) -> usize {
+        // Few packets have segments.
+        if self.layout().marks & SEGMENTS == 0 {
+            return self.len();
+        }
         self.segments()
             .map_or(self.len(), |segments| segments.longest())
     }

@@ -102,6 +102,7 @@ impl<D: RouteDevice> NextHop<D> {
     }
 
     /// Returns `RTNH_F_*`.
+    #[inline]
     pub fn flags(&self) -> u8 {
         self.flags.load(Relaxed)
     }

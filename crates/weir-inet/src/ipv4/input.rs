@@ -59,7 +59,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     // The addresses of each packet. Consecutive packets to one destination share a look-ahead.
     let mut pairs = [Pair::default(); BATCH];
     let (mut destinations, mut which) = ([0; BATCH], [0_u8; BATCH]);
-    let (mut different, mut before) = (0, None);
+    let mut different = 0_usize;
     let (mut sound, mut simple) = (true, true);
     let slots = refused.iter_mut().zip(&mut pairs).zip(&mut which);
     for (packet, ((refused, pair), which)) in batch.iter_mut().zip(slots) {
@@ -67,12 +67,12 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
             Ok(seen) => {
                 *pair = seen.pair;
                 simple &= seen.simple;
-                if before != Some(pair.dst)
+                let dst = seen.pair.dst;
+                if destinations.get(different.wrapping_sub(1)) != Some(&dst)
                     && let Some(slot) = destinations.get_mut(different)
                 {
-                    *slot = pair.dst;
+                    *slot = dst;
                     different += 1;
-                    before = Some(pair.dst);
                 }
                 *which = (different - 1) as u8;
             }

@@ -11,6 +11,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_packet::batch::BATCH;
+use weir_packet::header::ETH_P_IP;
 use weir_packet::{Batch, Flags, edit};
 use weir_sync::rcu::Guard;
 
@@ -93,6 +94,7 @@ pub(super) fn plan<'g>(
 ) -> Option<Plan<'g>> {
     let local = input.straight()?;
     let exceptions = &ns.fib().v4.exceptions;
+    let exceptions = exceptions.any().then_some(exceptions);
     let mut plan = Plan {
         to: [None; BATCH],
         devices: [None; DEVICES],
@@ -115,7 +117,8 @@ pub(super) fn plan<'g>(
                 }
                 let (_, leaf) = hint(n, dst)?;
                 let (info, hop) = leaf.only_hop()?;
-                if exceptions.of(dst, info, hop, guard).is_some() {
+                let excepted = exceptions.and_then(|all| all.of(dst, info, hop, guard));
+                if excepted.is_some() {
                     return None;
                 }
                 let device = hop.device.as_ref()?;
@@ -170,7 +173,7 @@ pub(super) fn forward(cx: &mut Cx<'_>, ns: &Namespace, mut batch: Batch, plan: &
     mib.ip.add(Ip::OutOctets, 2 * octets);
     cx.state.stages.end(Stage::Forward, count);
     if let [Some(device), None, ..] = plan.devices {
-        return neigh::output_to(cx, device, &plan.to, batch);
+        return neigh::output_to(cx, device, ETH_P_IP, &plan.to, batch);
     }
     let mut parts: [Batch; DEVICES] = std::array::from_fn(|_| Batch::new());
     let mut to = [[None; BATCH]; DEVICES];
@@ -186,6 +189,6 @@ pub(super) fn forward(cx: &mut Cx<'_>, ns: &Namespace, mut batch: Batch, plan: &
     }
     let parts = parts.into_iter().zip(to);
     for (device, (part, to)) in plan.devices.into_iter().flatten().zip(parts) {
-        neigh::output_to(cx, device, &to, part);
+        neigh::output_to(cx, device, ETH_P_IP, &to, part);
     }
 }

@@ -117,6 +117,7 @@ pub enum Refused {
     NoAddress,
 }
 
+#[inline]
 fn unpack(value: u64) -> Mac {
     let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
     [a, b, c, d, e, f]

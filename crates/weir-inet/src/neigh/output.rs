@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_packet::batch::BATCH;
 use weir_packet::header::ethernet::{ETH_P_MPLS_UC, ethernet, multicast_v4, multicast_v6};
-use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::bits::set_bits;
 
@@ -137,11 +137,12 @@ pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], mut 
     send(cx, device, batch, whole);
 }
 
-/// Sends packets to neighbours that need no verification, whose link-layer addresses the caller has
+/// Sends packets of an EtherType to neighbours that need no verification, whose link-layer addresses the caller has
 /// read. `to` has an entry for each packet of the batch.
 pub fn output_to(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
+    protocol: u16,
     to: &[Option<(&Neighbour, Mac)>; BATCH],
     mut batch: Batch,
 ) {
@@ -153,7 +154,9 @@ pub fn output_to(
     let mut whole = true;
     for (packet, (entry, mac)) in batch.iter_mut().zip(to.iter().flatten()) {
         entry.touch(now);
-        whole &= prepend(packet, *mac, source);
+        packet.protocol = protocol;
+        let header = ethernet(*mac, source, protocol);
+        whole &= packet.push_link_header().map(|to| *to = header).is_some();
     }
     send(cx, device, batch, whole);
 }
@@ -345,37 +348,21 @@ pub fn with_header(
 }
 
 /// Returns the EtherType of a packet that begins with its network header.
-#[inline]
-fn protocol_of(packet: &Packet) -> u16 {
-    ethertype(packet.protocol, packet.data())
-}
-
-/// Returns the EtherType of a packet of a protocol by its data from the network header on.
 #[inline(always)]
-fn ethertype(protocol: u16, data: &[u8]) -> u16 {
-    match data.first().map(|first| first >> 4) {
+fn protocol_of(packet: &Packet) -> u16 {
+    match packet.data().first().map(|first| first >> 4) {
         // The first bits of a label may be any.
-        _ if protocol == ETH_P_MPLS_UC => ETH_P_MPLS_UC,
+        _ if packet.protocol == ETH_P_MPLS_UC => ETH_P_MPLS_UC,
         Some(4) => ETH_P_IP,
         Some(6) => ETH_P_IPV6,
-        _ => protocol,
+        _ => packet.protocol,
     }
 }
 
 /// Prepends the Ethernet header. Returns `false`, and unsets the MAC header, if there is no room.
 #[inline(always)]
 fn prepend(packet: &mut Packet, to: Mac, from: Mac) -> bool {
-    let before = packet.protocol;
-    let pushed = packet.push(Ethernet::LEN).is_some();
-    let data = pushed.then(|| packet.data_mut());
-    let Some((header, rest)) = data.and_then(<[u8]>::split_first_chunk_mut) else {
-        packet.unset_mac();
-        return false;
-    };
-    let protocol = ethertype(before, rest);
-    *header = ethernet(to, from, protocol);
-    packet.protocol = protocol;
-    packet.reset_mac();
-    packet.set_network(Ethernet::LEN);
-    true
+    packet.protocol = protocol_of(packet);
+    let header = ethernet(to, from, packet.protocol);
+    packet.push_link_header().map(|to| *to = header).is_some()
 }

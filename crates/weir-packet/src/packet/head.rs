@@ -27,6 +27,22 @@ impl Packet {
         data.first_chunk_mut()
     }
 
+    /// Makes room for a link-layer header in front of data that begin with the network header, and sets the offsets of
+    /// both. Returns the new bytes, or `None`, with the MAC header unset, if there is no headroom.
+    #[inline(always)]
+    pub fn push_link_header<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        let l = self.layout_mut();
+        if N > usize::from(l.data - l.reserved()) {
+            self.unset_mac();
+            return None;
+        }
+        l.network = l.data;
+        l.data -= N as u16;
+        l.mac = l.data;
+        l.len += N as u32;
+        self.head_mut()
+    }
+
     /// Returns the data if the frame is of the frame class.
     #[inline(always)]
     pub(super) fn short_data(&self) -> Option<&[u8]> {

@@ -131,9 +131,9 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
                 *best = Best::Entry(unsafe { &*entry.cast::<Entry<K, V>>() });
             }
         }
-        for ((found, best), key) in found.iter_mut().zip(best).zip(keys) {
+        for ((found, best), key) in found.iter_mut().zip(&best).zip(keys) {
             let entry = match best {
-                Best::Entry(entry) => Some(entry),
+                Best::Entry(entry) => Some(*entry),
                 // SAFETY: as above. No prefix was found below the index, or no prefix at all.
                 _ => unsafe { self.entry(index, *key, K::BITS) },
             };
