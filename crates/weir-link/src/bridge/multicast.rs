@@ -112,7 +112,7 @@ pub struct Key {
 pub struct Target {
     /// The number of the port.
     pub port: u16,
-    /// The host, or everyone ([`BROADCAST`]).
+    /// The address of the host, or that of everyone.
     pub host: Mac,
     /// Frames of sources of which the table says nothing are not for it: it includes sources.
     pub includes: bool,

@@ -125,17 +125,12 @@ impl Step<'_> {
         timer.unwrap_or(self.now)
     }
 
-    /// Gives a member a source that is new. Returns whether it has it now.
-    fn begin_source(&mut self, id: &Id, address: Group) -> bool {
-        self.add_source(id, address).is_some()
-    }
-
     /// `IS_INCLUDE`, `ALLOW` (`br_multicast_isinc_allow`): sources are wanted.
     fn allow(&mut self, id: &Id, about: About<'_>) -> bool {
         let mut changed = false;
         for address in about.1 {
             if self.source(id, *address).is_none() {
-                if !self.begin_source(id, *address) {
+                if !self.add_source(id, *address) {
                     continue;
                 }
                 changed = true;
@@ -172,7 +167,7 @@ impl Step<'_> {
             if let Some(source) = self.source_mut(id, *address) {
                 (source.send, source.delete) = (asks, false);
                 to_send |= asks;
-            } else if !self.begin_source(id, *address) {
+            } else if !self.add_source(id, *address) {
                 continue;
             }
             self.handle_source(id, *address);
@@ -198,7 +193,7 @@ impl Step<'_> {
         };
         for address in about.1 {
             if self.source(id, *address).is_none() {
-                if !self.begin_source(id, *address) {
+                if !self.add_source(id, *address) {
                     continue;
                 }
                 self.want(id, *address, until);
@@ -230,7 +225,7 @@ impl Step<'_> {
                     source.send = false;
                     left = left.saturating_sub(1);
                 }
-            } else if self.begin_source(id, *address) {
+            } else if self.add_source(id, *address) {
                 changed = true;
             } else {
                 continue;
@@ -258,7 +253,7 @@ impl Step<'_> {
         let (mut changed, mut to_send) = (false, false);
         self.mark(id, |source| source.send = false);
         for address in about.1 {
-            if excludes && self.source(id, *address).is_none() && self.begin_source(id, *address) {
+            if excludes && self.source(id, *address).is_none() && self.add_source(id, *address) {
                 self.want(id, *address, self.group_until(id));
                 changed = true;
             }

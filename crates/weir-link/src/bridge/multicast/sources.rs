@@ -156,14 +156,15 @@ impl Step<'_> {
         self.tell(&id.0, Some(&member), timer, rtm::NEWMDB);
     }
 
-    /// Gives a member a source. `None` means that it has too many, or that the address is none of a source.
-    pub(super) fn add_source(&mut self, id: &Id, address: Group) -> Option<()> {
-        if !is_source(address) {
-            return None;
-        }
-        let sources = &mut self.member_mut(id)?.details().sources;
+    /// Gives a member a source that is new. Returns whether it has it now: it may have too many, or the address may be
+    /// none of a source.
+    pub(super) fn add_source(&mut self, id: &Id, address: Group) -> bool {
+        let Some(member) = self.member_mut(id).filter(|_| is_source(address)) else {
+            return false;
+        };
+        let sources = &mut member.details().sources;
         if sources.len() >= MOST {
-            return None;
+            return false;
         }
         let source = Source {
             address,
@@ -175,7 +176,7 @@ impl Step<'_> {
             queries: 0,
         };
         sources.insert(0, source);
-        Some(())
+        true
     }
 
     /// Starts the timer of a source, whose frames its member gets (`__grp_src_mod_timer`).

@@ -480,9 +480,9 @@ impl List {
     }
 
     /// Looks up the packets of a batch with a bit in `wanted` run by run, if they are a few runs of plain packets
-    /// whose headers agree in all bits that decide. `few` are the filters, if there are only a few. Fills `runs` with those that have a filter. Returns `false` if
-    /// the packets are not such runs; nothing has then been looked up. [`isa::find_runs`](super::isa::find_runs) instantiates this function
-    /// once for each family of processors.
+    /// whose headers agree in all bits that decide. `few` are the filters, if there are only a few. Fills `runs` with
+    /// those that have a filter. Returns `false` if the packets are not such runs; nothing has then been looked up.
+    /// [`isa::find_runs`](super::isa::find_runs) instantiates this function once for each family of processors.
     #[inline(always)]
     pub(super) fn find_runs<'g>(
         &'g self,
