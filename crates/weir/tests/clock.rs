@@ -8,7 +8,7 @@ mod common;
 
 use std::fs;
 
-use common::{Folder, User, has, output, script, script_with, text, users, weir};
+use common::{Folder, User, command, has, output, script, script_with, text, users, weir};
 
 /// A shell function that prints the clock.
 const NOW: &str = "now() { weir stat | sed -n 's/^Time \\([0-9.]*\\) s.*/\\1/p'; }\n";
@@ -303,6 +303,28 @@ fn traffic_goes_on_while_a_script_sleeps() {
 }
 
 /// A program that reads the machine's clock and waits for the rest of its time is counted once.
+/// `weir play` waits for its answer, and does not sleep, also where the program has another name.
+#[test]
+fn the_program_plays_under_another_name() {
+    for user in users() {
+        let folder = Folder::new();
+        let other = folder.file("other");
+        std::os::unix::fs::symlink(common::WEIR, &other).unwrap();
+        let script =
+            format!("ip monitor neigh & {other} play --until 3s; kill $!; {other} stat | head -1");
+        let mut command = command(*user, "timeout");
+        command.args([
+            "-s", "KILL", "60", &other, "run", "--quiet", "--", "sh", "-c",
+        ]);
+        let output = output(command.arg(script));
+        let printed = text(&output.stdout);
+        assert!(
+            printed.contains("Time 3.000000000 s"),
+            "{user:?}: {printed}"
+        );
+    }
+}
+
 #[test]
 fn the_rest_of_a_wait_is_not_counted_again() {
     if !has("python3", "python3") {
