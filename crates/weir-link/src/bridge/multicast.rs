@@ -289,9 +289,7 @@ impl Step<'_> {
     }
 
     fn port(&self, number: u16) -> Option<Arc<Port>> {
-        let mut ports = self.snoop.contexts[0].ports.iter();
-        let one = ports.find(|one| one.port.number == number)?;
-        Some(one.port.clone())
+        Some(self.snoop.contexts[0].port(number)?.port.clone())
     }
 
     /// Returns whether messages of a port, or of the bridge itself, count (`br_multicast_ctx_should_use`).

@@ -162,10 +162,13 @@ impl Context {
         ports.position(|port| port.port.number == number)
     }
 
+    pub fn port(&self, number: u16) -> Option<&Snooped> {
+        self.ports.get(self.place(number)?)
+    }
+
     /// Returns `MULTICAST_ROUTER` of a port.
     pub fn router_of(&self, number: u16) -> u8 {
-        let port = self.place(number).and_then(|at| self.ports.get(at));
-        port.map_or(router::QUERY, |one| one.router)
+        self.port(number).map_or(router::QUERY, |one| one.router)
     }
 
     /// Returns the state of a port's VLAN; that of the bridge's context is as good as forwarding.

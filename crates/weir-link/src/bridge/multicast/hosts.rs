@@ -228,15 +228,16 @@ impl Step<'_> {
 
     /// Returns the number of hosts of a port.
     fn hosts_of(&self, number: u16) -> i64 {
-        let ports = self.snoop.contexts[0].ports.iter();
-        let mut ports = ports.filter(|one| one.port.number == number);
-        ports.next().map_or(0, |one| one.hosts)
+        self.snoop.contexts[0]
+            .port(number)
+            .map_or(0, |one| one.hosts)
     }
 
     /// Counts hosts of a port that have come, or gone.
     pub(super) fn count_hosts(&mut self, number: u16, more: i64) {
-        let mut ports = self.snoop.contexts[0].ports.iter_mut();
-        if let Some(one) = ports.find(|one| one.port.number == number) {
+        let context = &mut self.snoop.contexts[0];
+        let place = context.place(number);
+        if let Some(one) = place.and_then(|at| context.ports.get_mut(at)) {
             one.hosts += more;
         }
     }

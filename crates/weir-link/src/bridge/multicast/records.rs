@@ -81,9 +81,8 @@ impl Step<'_> {
         let about = (record.kind, &record.sources[..], host);
         let changed = match record.kind {
             Kind::IsInclude | Kind::Allow => self.allow(&id, about),
-            Kind::IsExclude => self.exclude(&id, about),
+            Kind::IsExclude | Kind::ToExclude => self.exclude(&id, about),
             Kind::ToInclude => self.turn_to_include(&id, about),
-            Kind::ToExclude => self.exclude(&id, about),
             Kind::Block => self.block(&id, about),
         };
         self.publish(key);

@@ -398,9 +398,8 @@ impl Bridge {
     pub fn port_groups(&self, number: u16) -> (u8, u32) {
         let snoop = self.snoop.lock();
         let context = &snoop.contexts[0];
-        let mut ports = context.ports.iter();
-        let hosts = ports.find(|one| one.port.number == number);
-        let hosts = hosts.map_or(0, |one| u32::try_from(one.hosts).unwrap_or(0));
+        let hosts = context.port(number).map_or(0, |one| one.hosts);
+        let hosts = u32::try_from(hosts).unwrap_or(0);
         (context.router_of(number), hosts)
     }
 }
