@@ -5,15 +5,15 @@
 use weir_packet::header::arp::{ARPOP_REPLY, arp};
 use weir_packet::header::ethernet::ethernet;
 use weir_packet::header::ipv6::{IPPROTO_ICMPV6, ipv6};
-use weir_packet::header::ndisc::{NA_OVERRIDE, NA_ROUTER, NA_SOLICITED, Neighbour, advertisement};
+use weir_packet::header::ndisc::{
+    NA_OVERRIDE, NA_ROUTER, NA_SOLICITED, ND_OPT_SOURCE_LL_ADDR, Neighbour, advertisement, options,
+};
 use weir_packet::header::{Arp, ETH_P_ARP, ETH_P_IPV6, Ethernet, Ipv6};
 use weir_packet::{Flags, Packet};
 
 use crate::cpu::Cx;
 use crate::device::Mac;
 
-/// The option with the link-layer address of a solicitation's sender.
-const SOURCE_ADDRESS: u8 = 1;
 /// The hop limit of neighbour discovery.
 const HOP_LIMIT: u8 = 255;
 
@@ -55,17 +55,14 @@ pub fn to_solicitation(solicitation: &[u8], mac: Mac, router: bool) -> Option<Ve
     Some(frame)
 }
 
-/// Returns the address in the first option that has the sender's, if there is one; nothing if a length is wrong.
-fn source_address(mut options: &[u8]) -> Option<Option<Mac>> {
-    while let &[kind, units, ..] = options {
-        if units == 0 {
-            return None;
+/// Returns the address in the first option that has the sender's, if there is one; nothing if a length before it is wrong.
+fn source_address(bytes: &[u8]) -> Option<Option<Mac>> {
+    // An octet alone at the end is no option.
+    for option in options(&bytes[..bytes.len() & !1]) {
+        let option = option.ok()?;
+        if option.kind == ND_OPT_SOURCE_LL_ADDR {
+            return Some(option.mac());
         }
-        let (option, rest) = options.split_at_checked(usize::from(units) * 8)?;
-        if kind == SOURCE_ADDRESS {
-            return Some(option.get(2..)?.first_chunk().copied());
-        }
-        options = rest;
     }
     Some(None)
 }

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_netlink::ifla::iff;
+use weir_netlink::ifla::{arphrd, iff};
 use weir_packet::header::arp::ARPOP_REQUEST;
 use weir_packet::header::ipv6::IPPROTO_ICMPV6;
 use weir_packet::header::ndisc::{NDISC_NEIGHBOUR_SOLICITATION, Neighbour};
@@ -26,8 +26,8 @@ use crate::device::{Device, Mac};
 use crate::neigh::{WithNeighbours, nud};
 use crate::settings::IPV6_MIN_MTU;
 
-/// `ARPHRD_ETHER` and `ARPHRD_IEEE802`
-const HARDWARE: [u16; 2] = [1, 6];
+/// The types of hardware whose requests are answered.
+const HARDWARE: [u16; 2] = [arphrd::ETHER, arphrd::IEEE802];
 
 /// Takes a frame if it is one to answer, in the table's part for an identifier. Returns any other.
 pub fn answer(
