@@ -332,10 +332,6 @@ impl Launcher {
                     host_network: self.host_network,
                     keeper: started.keeper,
                     program: started.program,
-                    own: self
-                        .provided
-                        .as_deref()
-                        .and_then(|file| Supervisor::file_of(file).ok()),
                     waits: self.waits.clone(),
                 };
                 let mode = if namespaces {

@@ -19,6 +19,12 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    // A stack knows the program by this name, also where its file has another.
+    let named = rustix::thread::set_name(c"weir");
+    if let Err(error) = named {
+        eprintln!("weir: cannot set the name of the thread: {error}");
+        return ExitCode::FAILURE;
+    }
     allocator::prefer_large_pages();
     command::completions::answer();
     let words = command::arguments(std::env::args_os().collect());

@@ -302,7 +302,6 @@ fn traffic_goes_on_while_a_script_sleeps() {
     }
 }
 
-/// A program that reads the machine's clock and waits for the rest of its time is counted once.
 /// `weir play` waits for its answer, and does not sleep, also where the program has another name.
 #[test]
 fn the_program_plays_under_another_name() {
@@ -325,6 +324,7 @@ fn the_program_plays_under_another_name() {
     }
 }
 
+/// A program that reads the machine's clock and waits for the rest of its time is counted once.
 #[test]
 fn the_rest_of_a_wait_is_not_counted_again() {
     if !has("python3", "python3") {

@@ -81,8 +81,6 @@ pub(crate) struct Setup {
     pub(crate) keeper: u32,
     /// The process of the program.
     pub(crate) program: u32,
-    /// The file of the program `weir` ([`Supervisor::file_of`]), if it is provided.
-    pub(crate) own: Option<(u64, u64)>,
     /// The timed waits, if the stack's clock is not the machine's.
     pub(crate) waits: Option<Arc<Waits>>,
 }

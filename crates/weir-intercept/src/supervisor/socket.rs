@@ -180,7 +180,7 @@ impl Supervisor {
                 options: BTreeSet::new(),
             },
         );
-        let numbers = match self.waits_for_answers(call) {
+        let numbers = match Self::waits_for_answers(call) {
             true => QUICK_FDS,
             false => TRAFFIC_FDS,
         };

@@ -30,15 +30,12 @@ use crate::seccomp::{Answer, Call};
 use crate::sys;
 use crate::transport::MAX_REQUEST;
 use std::fs;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use weir_netlink as nl;
 
-/// Programs that wait for each answer, by their name in the kernel: those of iproute2 and busybox.
-/// So does `weir`, whose `weir play` takes as long as it plays.
-const WAITING: [&str; 3] = ["ip", "tc", "bridge"];
+/// Programs that wait for each answer, by their name in the kernel: those of iproute2 and busybox,
+/// and `weir`, whose `weir play` takes as long as it plays.
+const WAITING: [&str; 4] = ["ip", "tc", "bridge", "weir"];
 
 /// Returns whether a call names a descriptor whose traffic stops.
 pub(super) fn is_traffic(call: &Call) -> bool {
@@ -48,29 +45,11 @@ pub(super) fn is_traffic(call: &Call) -> bool {
         .any(|range| range.contains(&fd))
 }
 
-/// Returns the name of the caller's thread, with the end of its line.
-fn name_of(call: &Call) -> String {
-    fs::read_to_string(format!("/proc/{}/comm", call.tid)).unwrap_or_default()
-}
-
 impl Supervisor {
     /// Returns whether the caller is a program that waits for each answer.
-    pub(super) fn waits_for_answers(&self, call: &Call) -> bool {
-        WAITING.contains(&name_of(call).trim_end()) || self.is_own(call)
-    }
-
-    /// Returns whether the caller is the program `weir`, whatever its file is called.
-    pub(super) fn is_own(&self, call: &Call) -> bool {
-        name_of(call).trim_end() == "weir"
-            || self.setup.own.is_some_and(|own| {
-                let file = Self::file_of(format!("/proc/{}/exe", call.tid).as_ref());
-                file.is_ok_and(|file| file == own)
-            })
-    }
-
-    /// Returns the device and the inode of a file.
-    pub(crate) fn file_of(path: &Path) -> io::Result<(u64, u64)> {
-        fs::metadata(path).map(|file| (file.dev(), file.ino()))
+    pub(super) fn waits_for_answers(call: &Call) -> bool {
+        let name = fs::read_to_string(format!("/proc/{}/comm", call.tid)).unwrap_or_default();
+        WAITING.contains(&name.trim_end())
     }
 
     /// Lets the stack answer the requests that a socket has sent. `None` is a socket that the stack
