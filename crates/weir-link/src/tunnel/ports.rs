@@ -5,7 +5,7 @@
 //! Devices of a kind share a port if they agree on what its listener is told ([`udp::Socket::data`]). Those of another kind
 //! do not share it, and a program cannot bind it. Difference from Linux: a device also goes up on a port that a program has.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::sync::{Arc, Weak};
 
@@ -40,10 +40,18 @@ impl<T> Clone for Receiver<T> {
     }
 }
 
-/// The devices whose underlay a namespace is, up or down, and the number of those that share each port.
+/// The devices whose underlay a namespace is, up or down, and those that share each port.
 struct Users<T> {
-    ports: BTreeMap<Port, u32>,
+    ports: BTreeSet<(Port, DeviceKey)>,
     devices: Vec<(Weak<Device>, Weak<T>)>,
+}
+
+impl<T> Users<T> {
+    /// Returns whether a device has the port.
+    fn has(&self, port: Port) -> bool {
+        let of = (port, DeviceKey(0))..=(port, DeviceKey(u32::MAX));
+        self.ports.range(of).next().is_some()
+    }
 }
 
 /// A kind's part of a namespace that has been the underlay of a device. `T` is a device's own part.
@@ -75,7 +83,7 @@ impl<A: Address, T: Send + Sync + 'static> Tunnels<A, T> {
         Self {
             receivers: RcuHash::new(domain),
             users: Mutex::new(Users {
-                ports: BTreeMap::new(),
+                ports: BTreeSet::new(),
                 devices: Vec::new(),
             }),
         }
@@ -92,7 +100,7 @@ impl<A: Address, T: Send + Sync + 'static> Tunnels<A, T> {
         self.receivers.get(&(port, address), guard)
     }
 
-    /// Opens the ports of a device that went up, or shares them.
+    /// Opens the ports of a device that went up, or shares them, and gives it the packets of its entries.
     ///
     /// # Errors
     /// EADDRINUSE if somebody else listens on one of them, or devices of the kind with other properties. None is open then.
@@ -103,71 +111,92 @@ impl<A: Address, T: Send + Sync + 'static> Tunnels<A, T> {
         to: &Receiver<T>,
         socket: udp::Socket,
     ) -> Result<(), Error> {
+        let ports: Vec<Port> = entries.iter().map(|(port, _)| *port).collect();
+        self.hold(ns, &ports, to.key, socket)?;
+        self.receive(entries, to);
+        Ok(())
+    }
+
+    /// Closes the ports of a device that went down, and takes its entries away.
+    pub fn close(&self, ns: &Namespace, entries: &[(Port, A)], key: DeviceKey) {
+        self.forget(entries, key);
+        let ports: Vec<Port> = entries.iter().map(|(port, _)| *port).collect();
+        self.release(ns, &ports, key);
+    }
+
+    /// Opens ports for a device that went up, or shares them.
+    ///
+    /// # Errors
+    /// Those of [`listen`](Self::listen).
+    pub fn hold(
+        &self,
+        ns: &Namespace,
+        ports: &[Port],
+        key: DeviceKey,
+        socket: udp::Socket,
+    ) -> Result<(), Error> {
         let guard = self.receivers.domain().pin();
         let mut users = self.users.lock();
-        for (n, (port, address)) in entries.iter().enumerate() {
-            if let Err(error) = self.open(&mut users, ns, *port, socket, &guard) {
-                for entry in entries.iter().take(n) {
-                    self.leave_port(&mut users, ns, entry, to.key, &guard);
+        for (n, port) in ports.iter().enumerate() {
+            if let Err(error) = self.open(&users, ns, *port, socket, &guard) {
+                for port in ports.iter().take(n) {
+                    Self::leave_port(&mut users, ns, *port, key, &guard);
                 }
                 return Err(error);
             }
-            let entry = (*port, *address);
-            self.receivers.insert(entry, to.clone(), &guard);
+            users.ports.insert((*port, key));
         }
         Ok(())
     }
 
-    /// Opens a port, or counts another user of it.
+    /// Opens a port, unless it is open.
     fn open(
         &self,
-        users: &mut Users<T>,
+        users: &Users<T>,
         ns: &Namespace,
         port: Port,
         socket: udp::Socket,
         guard: &Guard,
     ) -> Result<(), Error> {
-        let Some(count) = users.ports.get_mut(&port) else {
-            udp::ports(ns).listen(self.receivers.domain(), port, socket, guard)?;
-            users.ports.insert(port, 1);
-            return Ok(());
-        };
+        if !users.has(port) {
+            return udp::ports(ns).listen(self.receivers.domain(), port, socket, guard);
+        }
         let held = udp::ports(ns).socket(port, guard);
         if held.is_some_and(|held| held.data != socket.data) {
             return Err(Error::new(errno::EADDRINUSE));
         }
-        *count += 1;
         Ok(())
     }
 
-    /// Closes the ports of a device that went down.
-    pub fn close(&self, ns: &Namespace, entries: &[(Port, A)], key: DeviceKey) {
+    /// Closes ports of a device, if it has them and nobody else does.
+    pub fn release(&self, ns: &Namespace, ports: &[Port], key: DeviceKey) {
         let guard = self.receivers.domain().pin();
         let mut users = self.users.lock();
-        for entry in entries {
-            self.leave_port(&mut users, ns, entry, key, &guard);
+        for port in ports {
+            Self::leave_port(&mut users, ns, *port, key, &guard);
         }
     }
 
-    /// Takes a device's entry away, if it has it, and closes the port with its last user.
-    fn leave_port(
-        &self,
-        users: &mut Users<T>,
-        ns: &Namespace,
-        entry: &(Port, A),
-        key: DeviceKey,
-        guard: &Guard,
-    ) {
-        let mine = |other: &Receiver<T>| other.key == key;
-        if self.receivers.remove_if(entry, guard, mine).is_none() {
-            return;
+    fn leave_port(users: &mut Users<T>, ns: &Namespace, port: Port, key: DeviceKey, guard: &Guard) {
+        if users.ports.remove(&(port, key)) && !users.has(port) {
+            udp::ports(ns).close(port, guard);
         }
-        if let Some(count) = users.ports.get_mut(&entry.0) {
-            *count -= 1;
-            if *count == 0 {
-                users.ports.remove(&entry.0);
-                udp::ports(ns).close(entry.0, guard);
-            }
+    }
+
+    /// Gives a device the packets of entries.
+    pub fn receive(&self, entries: &[(Port, A)], to: &Receiver<T>) {
+        let guard = self.receivers.domain().pin();
+        for entry in entries {
+            self.receivers.insert(*entry, to.clone(), &guard);
+        }
+    }
+
+    /// Takes those entries away that a device has.
+    pub fn forget(&self, entries: &[(Port, A)], key: DeviceKey) {
+        let guard = self.receivers.domain().pin();
+        for entry in entries {
+            let mine = |other: &Receiver<T>| other.key == key;
+            self.receivers.remove_if(entry, &guard, mine);
         }
     }
 
