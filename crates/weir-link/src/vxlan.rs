@@ -17,6 +17,7 @@
 //! | `[no]udpcsum`, `udp6zerocsumtx`, `udp6zerocsumrx` | UDP checksums over IPv4; sending and accepting none over IPv6 |
 //! | `gbp` | group policy: carried in the mark, or in the metadata's VXLAN option |
 //! | `external` | all identifiers: sends by each packet's tunnel metadata (`tunnel_key`), and sets it on receive |
+//! | `vnifilter` | receives only the identifiers of `bridge vni`, which may have remotes of their own; with `external` |
 //!
 //! | file | contents |
 //! |---|---|
@@ -26,11 +27,12 @@
 //! | [`group`] | memberships in groups |
 //! | [`proxy`] | answers for neighbours |
 //! | [`shortcut`] | routers that are passed by |
+//! | [`vnifilter`], [`vnis`] | identifiers of a device that filters, their remotes and counters |
 //! | [`send`], [`receive`] | encapsulation and decapsulation |
 //!
 //! The underlay is the namespace in which the device was created, even after the device moves.
 //!
-//! Rejected: gpe, remcsum, vnifilter.
+//! Rejected: gpe, remcsum.
 
 pub mod config;
 pub mod fdb;
@@ -40,6 +42,8 @@ pub mod receive;
 pub mod send;
 pub mod shortcut;
 pub mod socket;
+pub mod vnifilter;
+pub mod vnis;
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -53,6 +57,7 @@ use weir_sync::rcu::{Guard, Published};
 use self::config::Config;
 use self::fdb::{ALL_ZEROS, Remote, Site, Table, To, Update};
 use self::socket::Underlay;
+use self::vnis::Filter;
 use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, NewDevice};
@@ -65,7 +70,6 @@ use crate::request::Ctl;
 use crate::stack::Stack;
 use crate::tunnel::Errors;
 use crate::tunnel::inner::Remembered;
-use crate::tunnel::ports::Receiver;
 use crate::{Kind, Link, NewLink, ethernet, register};
 
 /// The `vxlan` link kind.
@@ -98,6 +102,8 @@ pub struct Vxlan {
     pub net: Weak<Namespace>,
     /// The forwarding table.
     pub fdb: Table,
+    /// The identifiers that the device receives, if it filters.
+    pub filter: Option<Box<Filter>>,
     errors: Errors,
     remembered: OnceLock<Remembered>,
     device: OnceLock<Weak<Device>>,
@@ -141,6 +147,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         config: Published::new(domain, conf.clone()),
         net: Arc::downgrade(&net),
         fdb: Table::new(domain),
+        filter: conf.vnifilter.then(|| Box::new(Filter::new(domain))),
         errors: Errors::default(),
         remembered: OnceLock::new(),
         device: OnceLock::new(),
@@ -335,20 +342,7 @@ impl Link for Handle {
             return Err(Error::new(errno::ENODEV));
         };
         let underlay = socket::underlay(&net).ok_or(Error::new(errno::ENODEV))?;
-        let to = Receiver {
-            key: device.key,
-            tunnel: self.0.clone(),
-        };
-        let conf = self.0.config.load(guard);
-        let entries = socket::entries(conf);
-        let listener = socket::listener(conf, receive::receive);
-        underlay.tunnels.listen(&net, &entries, &to, listener)?;
-        let joined = group::join(&underlay.joined, (stack, guard), &net, conf);
-        if joined.is_err() {
-            underlay.tunnels.close(&net, &entries, device.key);
-            group::closed(&underlay.joined, (stack, guard), &net, &entries);
-        }
-        joined
+        self.0.listen((stack, guard), &net, underlay, &device)
     }
 
     fn changed_state(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) {
@@ -356,23 +350,20 @@ impl Link for Handle {
             self.0.arm(stack, stack.clock.now() + AGE_INTERVAL);
             return;
         }
-        let (conf, at) = (self.0.config.load(guard), (stack, guard));
+        let at = (stack, guard);
         let net = self.0.net.upgrade();
         let underlay = net
             .as_ref()
             .and_then(|net| Some((net, socket::underlay(net)?)));
         if let Some((net, underlay)) = underlay {
-            let others = || underlay.tunnels.devices();
-            group::leave(&underlay.joined, at, net, (device, conf), others);
+            self.0.leave_groups(at, net, underlay, device);
         }
         if let Some(timer) = self.0.timer().take() {
             stack.timers.cancel(timer);
         }
         self.0.site(stack, guard, device).forget_learned();
         if let Some((net, underlay)) = underlay {
-            let entries = socket::entries(conf);
-            underlay.tunnels.close(net, &entries, device.key);
-            group::closed(&underlay.joined, at, net, &entries);
+            self.0.close(at, net, underlay, device);
         }
     }
 
@@ -417,6 +408,9 @@ impl Link for Handle {
                 // It may have been deleted by hand.
                 let _ = site.delete(ALL_ZEROS, old.vni, &default_remote(old));
             }
+            if let Some(underlay) = socket::underlay(&net) {
+                vxlan.replace_defaults(ctl, device, underlay, (old, conf.remote))?;
+            }
         }
         if let Some(lower) = &lower {
             let largest = largest(&conf, lower);
@@ -427,31 +421,42 @@ impl Link for Handle {
         let moves = device.is_up() && (conf.remote, conf.lower) != (old.remote, old.lower);
         let underlay = socket::underlay(&net).filter(|_| moves);
         let at = (ctl.stack, ctl.guard);
+        let mut done = Ok(());
         if let Some(underlay) = underlay {
-            let others = || underlay.tunnels.devices();
-            group::leave(&underlay.joined, at, &net, (device, old), others);
+            let all = underlay.vnis.lock();
+            if old.remote.is_multicast() {
+                done = group::leave_all(underlay.groups(), at, &net, (device, old), &all);
+            }
+            vxlan.config.replace(conf.clone());
+            if done.is_ok() && conf.remote.is_multicast() {
+                let vnis = all.get(&device.key);
+                done = group::join_all(&underlay.joined, at, &net, &conf, vnis);
+            }
+        } else {
+            vxlan.config.replace(conf);
         }
-        vxlan.config.replace(conf.clone());
-        let joined = underlay.map_or(Ok(()), |underlay| {
-            group::join(&underlay.joined, at, &net, &conf)
-        });
         if lower.is_some_and(|lower| lower.is_dying()) {
             crate::unregister(ctl.stack, std::slice::from_ref(device));
         }
         if device.is_up() {
             vxlan.arm(ctl.stack, ctl.stack.clock.now());
         }
-        joined
+        done
     }
 
     fn removed(&self, stack: &Stack, device: &Arc<Device>) {
         let guard = stack.domain.pin();
         self.0.site(stack, &guard, device).retain_not(|_| true);
         if let Some(net) = self.0.net.upgrade()
-            && let Some(tunnels) = socket::tunnels(&net)
+            && let Some(underlay) = socket::underlay(&net)
         {
-            tunnels.leave(&self.0);
+            underlay.tunnels.leave(&self.0);
+            self.0.forget_vnis(device, underlay, &guard);
         }
+    }
+
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        Some(&self.0)
     }
 
     fn fdb(&self) -> Option<&dyn Fdb> {

@@ -61,6 +61,8 @@ classes! {
     31 false { SocketPorts = "the ports of a namespace's sockets", }
     32 false { SocketList = "the sockets of a namespace", }
     40 false { Addresses = "the IPv4 or IPv6 addresses of a device", }
+    // The groups of VNIs.
+    44 false { Vnis = "the VNIs of the VXLAN devices of a namespace", }
     45 false { Groups = "the IPv4 or IPv6 groups of a device", }
     // A bridge adds the entries of a VLAN while it changes its VLANs.
     47 false { BridgeVlans = "the VLANs of a bridge", }

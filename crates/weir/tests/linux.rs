@@ -302,6 +302,12 @@ fn vxlan() {
     same_as_linux("vxlan");
 }
 
+/// VNIs of devices that filter by them.
+#[test]
+fn vxlan_vnis() {
+    same_as_linux("vxlan-vni");
+}
+
 #[test]
 fn addresses() {
     same_as_linux("addresses");

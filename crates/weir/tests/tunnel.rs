@@ -206,6 +206,12 @@ fn frames_come_out_and_filters_see_the_tunnel() {
 }
 
 #[test]
+fn vnis_have_remotes_and_counters() {
+    same_as_linux("vni", ("in0", "ipinner.pcap"), "u0");
+    same_as_linux("vni-decap", ("u0", "outer.pcap"), "out0");
+}
+
+#[test]
 fn vlans_of_bridges_go_into_tunnels() {
     same_as_linux("vlan-tunnel", ("in0", "ipinner.pcap"), "u0");
     same_as_linux("vlan-tunnel-decap", ("u0", "outer.pcap"), "out0");

@@ -142,7 +142,7 @@ pub struct Front<'a> {
     pub options: &'a [u8],
 }
 
-/// Sends one frame of a device by its route.
+/// Sends one frame of a device by its route. Returns whether there was memory for the headers.
 pub fn send(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -150,10 +150,10 @@ pub fn send(
     (way, route): (&Way, &Route<'_>),
     (front, inner): (&Front<'_>, &Inner),
     packet: Packet,
-) {
+) -> bool {
     let octets = packet.len().saturating_sub(inner.link);
     let Some(mut packet) = encapsulate(cx, device, net, front, packet) else {
-        return;
+        return false;
     };
     let tos = inner.ecn(way.tos);
     match route {
@@ -187,11 +187,13 @@ pub fn send(
             };
             device.stats(cx.state.id).count_sent(1, octets as u64);
             if route.device.conf().ipv6.on(Ipv6Conf::DisableIpv6) {
-                return cx.drop(device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
+                cx.drop(device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
+                return true;
             }
             ipv6::output::send_tunnelled(cx, route, &head, packet);
         }
     }
+    true
 }
 
 /// Prepends the UDP header, with a checksum of 0, and the tunnel's.

@@ -64,7 +64,6 @@ static POLICY: Policy = policy! { max attr::MAX;
 const REFUSED: &[(u16, &str)] = &[
     (attr::REMCSUM_TX, "VXLAN remcsumtx is not supported"),
     (attr::REMCSUM_RX, "VXLAN remcsumrx is not supported"),
-    (attr::VNIFILTER, "VXLAN vnifilter is not supported"),
     (attr::GPE, "VXLAN gpe is not supported"),
     (attr::REMCSUM_NOPARTIAL, "VXLAN remcsum is not supported"),
 ];
@@ -119,6 +118,8 @@ pub struct Config {
     pub zero_csum6_rx: bool,
     /// Use the group policy extension.
     pub gbp: bool,
+    /// Receive only identifiers of the [filter](super::vnifilter).
+    pub vnifilter: bool,
 }
 
 impl Config {
@@ -128,8 +129,10 @@ impl Config {
     }
 
     /// Returns the flags on which all devices that share a socket must agree (`VXLAN_F_RCV_FLAGS`).
-    pub fn receive_flags(&self) -> u8 {
-        u8::from(self.external) | u8::from(self.zero_csum6_rx) << 1 | u8::from(self.gbp) << 2
+    pub fn receive_flags(&self) -> u32 {
+        let flags = [self.external, self.gbp, self.zero_csum6_rx, self.vnifilter];
+        let bits = flags.into_iter().zip(0..);
+        bits.fold(0, |bits, (flag, bit)| bits | u32::from(flag) << bit)
     }
 
     /// Returns the number of bytes in front of the inner network packet, including the inner
@@ -286,6 +289,7 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
         zero_csum6_tx: false,
         zero_csum6_rx: false,
         gbp: false,
+        vnifilter: false,
     };
     let mut conf = old.cloned().unwrap_or(default);
     conf.vni = table.u32(attr::ID)?.unwrap_or(conf.vni);
@@ -315,6 +319,13 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
     conf.zero_csum6_rx = flag(attr::UDP_ZERO_CSUM6_RX, conf.zero_csum6_rx)?;
     conf.gbp |= table.has(attr::GBP);
     conf.df = table.u8(attr::DF)?.unwrap_or(conf.df);
+    if let Some(attr) = table.get(attr::VNIFILTER) {
+        conf.vnifilter = attr.u8()? != 0;
+        if conf.vnifilter && !conf.external {
+            let text = text("vxlan vnifilter only valid in collect metadata mode");
+            return Err(text.at(&attr));
+        }
+    }
     Ok(conf)
 }
 
@@ -428,5 +439,8 @@ pub fn fill(conf: &Config, out: &mut Writer) {
     out.put(attr::PORT_RANGE, &[a, b, c, d]);
     if conf.gbp {
         out.put_flag(attr::GBP);
+    }
+    if conf.vnifilter {
+        out.put_u8(attr::VNIFILTER, 1);
     }
 }

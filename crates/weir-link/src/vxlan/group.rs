@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The groups that the sockets of VXLAN devices have joined (`vxlan_multicast_join`, `vxlan_multicast_leave`).
 //!
-//! A device whose remote is a group joins it at its underlay device while it is up. The membership is one of the port's
-//! socket: devices that share a port and a group join it once, the last of them leaves it, and a port that is closed
+//! A device whose remote is a group joins it at its underlay device while it is up, and so do the identifiers of a device
+//! that filters by them. The membership is one of the port's socket: devices that share a port and a group join it once, the last of them leaves it, and a port that is closed
 //! leaves all.
 
 use std::net::IpAddr;
@@ -14,6 +14,7 @@ use weir_sync::rcu::Guard;
 
 use super::Vxlan;
 use super::config::Config;
+use super::vnis::{All, Vnis};
 use crate::device::Device;
 use crate::ipv4::WithIpv4;
 use crate::ipv6::WithIpv6;
@@ -21,6 +22,7 @@ use crate::layers::Site;
 use crate::namespace::Namespace;
 use crate::settings::{HasIp, Ipv4, WithSettings};
 use crate::stack::Stack;
+use crate::tunnel::ports::Tunnels;
 use crate::udp::{self, Port};
 
 /// A socket's membership in a group at a device.
@@ -35,19 +37,56 @@ struct Membership {
 #[derive(Debug, Default)]
 pub struct Joined(Mutex<Vec<Membership>, order::Joined>);
 
-/// Returns the membership that a device has while it is up, if its remote is a group.
-fn wanted(conf: &Config) -> Option<Membership> {
-    conf.remote.is_multicast().then_some(Membership {
+/// The devices of an underlay namespace and the memberships of their sockets.
+#[derive(Clone, Copy)]
+pub struct Groups<'a> {
+    /// The devices.
+    pub tunnels: &'a Tunnels<u32, Vxlan>,
+    /// The memberships.
+    pub joined: &'a Joined,
+}
+
+/// Returns the membership that a device has in a group.
+fn membership(conf: &Config, group: IpAddr) -> Option<Membership> {
+    group.is_multicast().then_some(Membership {
         port: Port {
-            ipv6: conf.is_ipv6(),
+            ipv6: group.is_ipv6(),
             port: conf.dst_port,
         },
         ifindex: conf.lower,
-        group: conf.remote,
+        group,
     })
 }
 
-/// Joins the group of a device that goes up or gets another one. Its ports are open.
+/// Joins the groups of a device that goes up or gets another remote: that of its own remote, then those of its
+/// identifiers (`vxlan_multicast_join`). Its ports are open.
+///
+/// # Errors
+/// Those of [`join`].
+pub fn join_all(
+    joined: &Joined,
+    at: (&Stack, &Guard),
+    net: &Arc<Namespace>,
+    conf: &Config,
+    vnis: Option<&Vnis>,
+) -> Result<(), Error> {
+    join(joined, at, net, conf, conf.remote)?;
+    let groups = vnis.into_iter().flat_map(Vnis::remotes);
+    let mut new: Vec<IpAddr> = Vec::new();
+    for group in groups.filter(|group| *group != conf.remote) {
+        if let Err(error) = join(joined, at, net, conf, group) {
+            for group in new {
+                let old = membership(conf, group);
+                drop_all(joined, at, net, |one| Some(*one) == old);
+            }
+            return Err(error);
+        }
+        new.push(group);
+    }
+    Ok(())
+}
+
+/// Joins a remote of a device if it is a group that its socket is not in.
 ///
 /// # Errors
 /// ENODEV without the underlay device, ENOBUFS if the socket is in as many IPv4 groups as it may, EINVAL if the device
@@ -57,8 +96,9 @@ pub fn join(
     (stack, guard): (&Stack, &Guard),
     net: &Arc<Namespace>,
     conf: &Config,
+    group: IpAddr,
 ) -> Result<(), Error> {
-    let Some(new) = wanted(conf) else {
+    let Some(new) = membership(conf, group) else {
         return Ok(());
     };
     let lower = net.device(new.ifindex, guard);
@@ -88,25 +128,56 @@ pub fn join(
     Ok(())
 }
 
-/// Leaves the group of a device that goes down or gets another one, unless one of the others has it too.
+/// Leaves the groups of a device that goes down or gets another remote (`vxlan_multicast_leave`).
+///
+/// # Errors
+/// That of [`leave`] for the device's own remote, which ends it, or the last one for an identifier's.
+pub fn leave_all(
+    of: Groups<'_>,
+    at: (&Stack, &Guard),
+    net: &Arc<Namespace>,
+    own: (&Arc<Device>, &Config),
+    all: &All,
+) -> Result<(), Error> {
+    leave(of, at, net, own, all, own.1.remote)?;
+    let vnis = all.get(&own.0.key);
+    let mut done = Ok(());
+    for group in vnis.into_iter().flat_map(Vnis::remotes) {
+        // Another identifier of the device may have had it.
+        let left = leave(of, at, net, own, all, group);
+        done = left.and(done);
+    }
+    done
+}
+
+/// Leaves a remote of a device if it is a group, unless another device with the same socket has it. As in Linux, it does
+/// not matter whether another identifier of the device has it.
+///
+/// # Errors
+/// EADDRNOTAVAIL if the socket is not in the group.
 pub fn leave(
-    joined: &Joined,
-    (stack, guard): (&Stack, &Guard),
+    of: Groups<'_>,
+    at: (&Stack, &Guard),
     net: &Arc<Namespace>,
     (device, conf): (&Arc<Device>, &Config),
-    others: impl FnOnce() -> Vec<(Arc<Device>, Arc<Vxlan>)>,
-) {
-    let Some(old) = wanted(conf) else {
-        return;
+    all: &All,
+    group: IpAddr,
+) -> Result<(), Error> {
+    let Some(old) = membership(conf, group) else {
+        return Ok(());
     };
-    let shared = others().iter().any(|(other, vxlan)| {
+    let shared = of.tunnels.devices().iter().any(|(other, vxlan)| {
+        let conf = vxlan.config.load(at.1);
+        let has = |group| membership(conf, group) == Some(old);
+        let vnis = all.get(&other.key);
         !Arc::ptr_eq(other, device)
             && other.is_up()
-            && wanted(vxlan.config.load(guard)) == Some(old)
+            && (has(conf.remote) || vnis.is_some_and(|vnis| vnis.remotes().any(has)))
     });
-    if !shared {
-        drop_all(joined, (stack, guard), net, |one| *one == old);
+    if shared || drop_all(of.joined, at, net, |one| *one == old) {
+        return Ok(());
     }
+    Err(Error::new(errno::EADDRNOTAVAIL))
 }
 
 /// Leaves the groups of those ports of a device that are closed.
@@ -114,25 +185,27 @@ pub fn closed(
     joined: &Joined,
     (stack, guard): (&Stack, &Guard),
     net: &Arc<Namespace>,
-    ports: &[(Port, u32)],
+    ports: &[Port],
 ) {
-    for (port, _) in ports {
+    for port in ports {
         if udp::ports(net).socket(*port, guard).is_none() {
             drop_all(joined, (stack, guard), net, |one| one.port == *port);
         }
     }
 }
 
+/// Leaves the groups of the memberships that go. Returns whether there was one.
 fn drop_all(
     joined: &Joined,
     (stack, guard): (&Stack, &Guard),
     net: &Arc<Namespace>,
     goes: impl Fn(&Membership) -> bool,
-) {
+) -> bool {
     let gone: Vec<Membership> = {
         let mut list = joined.0.lock();
         list.extract_if(.., |one| goes(one)).collect()
     };
+    let any = !gone.is_empty();
     for old in gone {
         // A device that is gone has left its groups.
         let Some(lower) = net.device(old.ifindex, guard) else {
@@ -144,4 +217,5 @@ fn drop_all(
             IpAddr::V6(group) => lower.ipv6().groups.leave(&site, group),
         }
     }
+    any
 }

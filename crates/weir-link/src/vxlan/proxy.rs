@@ -20,6 +20,7 @@ use weir_packet::{Batch, Packet, PacketType};
 use super::Vxlan;
 use super::config::Config;
 use super::fdb::Missed;
+use super::vnis::Count;
 use crate::answer;
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
@@ -45,6 +46,7 @@ pub fn answer(
             if packet.len() < Arp::LEN {
                 let stats = device.stats(cx.state.id);
                 stats.tx_dropped.fetch_add(1, Relaxed);
+                vxlan.count(vni, Count::SendDropped, cx.guard);
             }
             Arp::new(network).and_then(|head| {
                 let target = wanted(device, &head)?;

@@ -13,6 +13,7 @@ use weir_packet::{DropReason, Packet};
 use super::Vxlan;
 use super::fdb::Site;
 use super::socket::{Socket, tunnels};
+use super::vnis::Count;
 use super::{GBP_FLAG, GBP_USED, VNI_FLAG};
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -115,5 +116,13 @@ fn inner(
     {
         return Err((reason, packet));
     }
-    deliver(cx, device, &vxlan.errors, outer.tos, packet)
+    let octets = packet.len().saturating_sub(Ethernet::LEN);
+    let done = deliver(cx, device, &vxlan.errors, outer.tos, packet);
+    let count = match &done {
+        Ok(()) => Count::Received(octets),
+        Err((DropReason::DEV_READY, _)) => Count::ReceiveDropped,
+        Err(_) => Count::ReceiveError,
+    };
+    vxlan.count(vni, count, cx.guard);
+    done
 }

@@ -7,6 +7,7 @@
 //! does not learn the remaining MTU (`skb_tunnel_check_pmtu`); packets dropped behind this device
 //! are counted there and not as transmit errors of this device.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
@@ -18,6 +19,7 @@ use super::fdb::{ALL_ZEROS, Missed, Nexthop, Remote};
 use super::proxy;
 use super::shortcut;
 use super::socket::{Socket, tunnels};
+use super::vnis::Count;
 use super::{GBP_FLAG, GBP_MASK, VNI_FLAG, Vxlan};
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -87,7 +89,10 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
         if let Some(object) = entry.and_then(|entry| entry.object(guard)) {
             match chosen(cx, object, &packet) {
                 Some(remote) => to_remote(vxlan, cx, device, &net, by, &remote, inner, packet),
-                None => outer::discard(cx, device, DropReason::VXLAN_NO_REMOTE, packet),
+                None => {
+                    vxlan.count(id.unwrap_or(conf.vni), Count::SendDropped, guard);
+                    outer::discard(cx, device, DropReason::VXLAN_NO_REMOTE, packet);
+                }
             }
             continue;
         }
@@ -96,6 +101,7 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
             if conf.l2miss && to[0] & 1 == 0 {
                 vxlan.site(cx.stack, guard, device).miss(Missed::Mac(to));
             }
+            vxlan.count(key, Count::SendDropped, guard);
             outer::discard(cx, device, DropReason::VXLAN_NO_REMOTE, packet);
             continue;
         };
@@ -181,7 +187,8 @@ fn to_remote(
     if remote.ip.is_unspecified() && shortcut {
         // The host is on this side.
         let back = (device, vxlan);
-        return across(cx, device, back, conf.is_ipv6(), conf.vni, packet);
+        let vni = id.unwrap_or(conf.vni);
+        return across(cx, device, back, conf.is_ipv6(), vni, packet);
     }
     if remote.ip.is_unspecified() {
         return outer::discard(cx, device, DropReason::VXLAN_NO_REMOTE, packet);
@@ -193,7 +200,12 @@ fn to_remote(
     };
     let way = Way {
         outer: udp::Way {
-            src: conf.local,
+            src: match (conf.local, remote.ip) {
+                // The remote of an identifier may be of the other family.
+                (IpAddr::V6(_), IpAddr::V4(_)) => Ipv4Addr::UNSPECIFIED.into(),
+                (IpAddr::V4(_), IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
+                (local, _) => local,
+            },
             dst: remote.ip,
             ttl: given(ttl),
             tos: if conf.tos == 1 { inner.tos } else { conf.tos },
@@ -236,7 +248,10 @@ fn one(
 ) {
     let route = match Route::find(device, net, &way.outer, packet.mark, cx.guard) {
         Ok(route) => route,
-        Err(errno) => return outer::fail(&vxlan.errors, cx, device, errno, packet),
+        Err(errno) => {
+            vxlan.count(way.vni, Count::SendError, cx.guard);
+            return outer::fail(&vxlan.errors, cx, device, errno, packet);
+        }
     };
     if !way.external && route.is_local(net, cx.guard) {
         return bypass(cx, device, net, way, packet);
@@ -255,7 +270,8 @@ fn one(
         header: header.to_be_bytes(),
         options: &[],
     };
-    udp::send(
+    let octets = packet.len();
+    let sent = udp::send(
         cx,
         device,
         net,
@@ -263,6 +279,11 @@ fn one(
         (&front, &inner),
         packet,
     );
+    let count = match sent {
+        true => Count::Sent(octets),
+        false => Count::SendError,
+    };
+    vxlan.count(way.vni, count, cx.guard);
 }
 
 /// Passes a frame directly to the receiving device, since the remote is this host.

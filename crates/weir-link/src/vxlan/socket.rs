@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use weir_netlink::{Error, errno};
 use weir_sync::once_box::OnceBox;
+use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Domain, Guard};
 
 use super::Vxlan;
 use super::config::Config;
-use super::group::Joined;
+use super::group::{Groups, Joined};
+use super::vnis::All;
 use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::parts::Key;
@@ -20,12 +22,14 @@ use crate::udp::{self, Port, Receive};
 /// What the devices that share a port agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Socket {
-    /// Packets with any identifier go to one device ([`Config::external`]).
+    /// The devices send and receive metadata ([`Config::external`]).
     pub external: bool,
-    /// Accept packets without UDP checksums over IPv6.
-    pub zero_csum6: bool,
     /// Parse the group policy extension.
     pub gbp: bool,
+    /// Accept packets without UDP checksums over IPv6.
+    pub zero_csum6: bool,
+    /// Each identifier belongs to a device, although they are external ([`Config::vnifilter`]).
+    pub vnifilter: bool,
 }
 
 impl Socket {
@@ -36,24 +40,27 @@ impl Socket {
             external: socket.data & 1 != 0,
             gbp: socket.data & 2 != 0,
             zero_csum6: socket.data & 4 != 0,
+            vnifilter: socket.data & 8 != 0,
         }
     }
 
     /// Returns the address of the device for an identifier.
     #[inline]
     pub fn address(self, vni: u32) -> u32 {
-        if self.external { 0 } else { vni }
+        if self.external && !self.vnifilter {
+            0
+        } else {
+            vni
+        }
     }
 }
 
 /// The listener of a device's ports, whose datagrams `receive` takes.
 pub(super) fn listener(conf: &Config, receive: Receive) -> udp::Socket {
-    let flags = [conf.external, conf.gbp, conf.zero_csum6_rx];
-    let bits = flags.into_iter().zip(0..);
     udp::Socket {
         receive,
         zero_csum6: conf.zero_csum6_rx,
-        data: bits.fold(0, |data, (flag, bit)| data | u32::from(flag) << bit),
+        data: conf.receive_flags(),
     }
 }
 
@@ -67,6 +74,8 @@ pub struct Underlay {
     pub tunnels: Tunnels,
     /// The groups that the ports' sockets have joined.
     pub joined: Joined,
+    /// The identifiers of the devices that filter by them.
+    pub vnis: Mutex<All, order::Vnis>,
 }
 
 impl Underlay {
@@ -75,6 +84,15 @@ impl Underlay {
         Self {
             tunnels: Tunnels::new(domain),
             joined: Joined::default(),
+            vnis: Mutex::default(),
+        }
+    }
+
+    /// Returns what concerns groups.
+    pub fn groups(&self) -> Groups<'_> {
+        Groups {
+            tunnels: &self.tunnels,
+            joined: &self.joined,
         }
     }
 }
@@ -101,15 +119,7 @@ pub fn check_unused(
     own: Option<&Arc<Device>>,
     guard: &Guard,
 ) -> Result<(), Error> {
-    let in_use = |tunnels: &Tunnels| {
-        tunnels.devices().iter().any(|(device, vxlan)| {
-            let other = vxlan.config.load(guard);
-            own.is_none_or(|own| !Arc::ptr_eq(own, device))
-                && (other.vni, other.dst_port) == (conf.vni, conf.dst_port)
-                && other.receive_flags() == conf.receive_flags()
-                && other.is_ipv6() == conf.is_ipv6()
-        })
-    };
+    let in_use = |tunnels: &Tunnels| is_used(tunnels, conf, conf.vni, own, guard);
     if tunnels(ns).is_some_and(in_use) {
         return Err(Error::msg(
             errno::EEXIST,
@@ -119,10 +129,45 @@ pub fn check_unused(
     Ok(())
 }
 
-/// Returns the ports of a device with its address there.
-pub(super) fn entries(conf: &Config) -> Vec<(Port, u32)> {
+/// Returns whether a device of the namespace other than `own` has an identifier, and the port and receive flags of a
+/// configuration (`vxlan_vni_in_use`).
+pub fn is_used(
+    tunnels: &Tunnels,
+    conf: &Config,
+    vni: u32,
+    own: Option<&Arc<Device>>,
+    guard: &Guard,
+) -> bool {
+    tunnels.devices().iter().any(|(device, vxlan)| {
+        let other = vxlan.config.load(guard);
+        let has = match &vxlan.filter {
+            Some(filter) => filter.contains(vni, guard),
+            None => other.vni == vni,
+        };
+        has && own.is_none_or(|own| !Arc::ptr_eq(own, device))
+            && other.dst_port == conf.dst_port
+            && other.receive_flags() == conf.receive_flags()
+            && other.is_ipv6() == conf.is_ipv6()
+    })
+}
+
+/// Returns the ports of a device.
+pub(super) fn ports(conf: &Config) -> Vec<Port> {
     let ipv6 = conf.is_ipv6() || conf.external;
     let ipv4 = !ipv6 || conf.external;
-    let address = if conf.external { 0 } else { conf.vni };
-    ports::entries(conf.dst_port, (ipv4, ipv6), address)
+    let entries = ports::entries(conf.dst_port, (ipv4, ipv6), ());
+    entries.into_iter().map(|(port, ())| port).collect()
+}
+
+/// Returns the ports of a device with its addresses there, which are the `vnis` of one that filters by them.
+pub(super) fn entries(conf: &Config, vnis: impl Iterator<Item = u32>) -> Vec<(Port, u32)> {
+    let ports = ports(conf);
+    let at = |address: u32| ports.iter().map(move |port| (*port, address));
+    match conf {
+        Config {
+            vnifilter: true, ..
+        } => vnis.flat_map(at).collect(),
+        Config { external: true, .. } => at(0).collect(),
+        _ => at(conf.vni).collect(),
+    }
 }

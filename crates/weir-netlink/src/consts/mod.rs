@@ -29,3 +29,4 @@ pub mod psample;
 pub mod rta;
 pub mod rtm;
 pub mod tca;
+pub mod vnifilter;

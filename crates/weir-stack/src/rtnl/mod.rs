@@ -40,6 +40,7 @@ pub mod qdisc;
 pub mod route;
 pub mod rule;
 pub mod stats;
+pub mod tunnel;
 mod unserved;
 pub mod vlan;
 
@@ -63,7 +64,7 @@ static FAMILIES: &[&[Handler]] = &[
     stats::HANDLERS,
     vlan::HANDLERS,
     action::HANDLERS,
-    unserved::HANDLERS,
+    tunnel::HANDLERS,
 ];
 
 /// The handlers by type, consulted for every request.
@@ -234,8 +235,13 @@ pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, 
         ));
     }
     if ty & 3 == 2 && ctl.message.is_dump() {
-        // This is IPv6-only and not registered for all families.
-        if ty == rtm::GETADDRLABEL && ctl.message.family() != Some(af::INET6) {
+        // These are of one family and not registered for all.
+        let only = match ty {
+            rtm::GETADDRLABEL => Some(af::INET6),
+            rtm::GETTUNNEL => Some(af::BRIDGE),
+            _ => None,
+        };
+        if only.is_some() && ctl.message.family() != only {
             return Err(Error::new(errno::EOPNOTSUPP));
         }
         let start = handler.dumpit.ok_or_else(|| unserved::refuse(ty))?;

@@ -1,24 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The parts of rtnetlink that Weir does not have: error texts for rejected requests, and dumps
-//! that are empty because no such object can exist.
+//! The parts of rtnetlink that Weir does not have: error texts for rejected requests.
 
 use weir_netlink::{Error, rtm};
-
-use crate::rtnl::{Collected, Ctl, Dump, Handler};
-
-/// The empty dumps.
-pub const HANDLERS: &[Handler] = &[
-    // Dumps the VNI filters of VXLAN devices.
-    Handler {
-        ty: rtm::GETTUNNEL,
-        doit: None,
-        dumpit: Some(nothing),
-    },
-];
-
-fn nothing(_: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
-    Ok(Collected::boxed(Vec::<()>::new(), false, |_, (), _| true))
-}
 
 /// The first and last message type, and the error text.
 const SENTENCES: &[(u16, u16, &str)] = &[
@@ -42,11 +25,6 @@ const SENTENCES: &[(u16, u16, &str)] = &[
         rtm::GETVLAN,
         rtm::GETVLAN,
         "VLANs of bridges are served in dumps (RTM_GETVLAN with NLM_F_DUMP)",
-    ),
-    (
-        rtm::NEWTUNNEL,
-        rtm::GETTUNNEL,
-        "VXLAN devices do not filter by VNI",
     ),
 ];
 
