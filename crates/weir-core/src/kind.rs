@@ -501,6 +501,10 @@ pub trait Bridging {
     /// Returns the global options of the bridge's VLANs, as bodies of `RTM_NEWVLAN`; nothing for a port.
     fn global_vlans(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>>;
 
+    /// Returns the entries of the forwarding database that are behind ports as `struct __fdb_entry`s, the newest
+    /// first (`br_fdb_fillbuf`).
+    fn brforward(&self, stack: &Stack, guard: &Guard) -> Vec<u8>;
+
     /// Adds, changes or deletes VLANs of a port or of the bridge itself by the attributes of `RTM_NEWVLAN` or
     /// `RTM_DELVLAN`, which is `ty` (`br_vlan_rtm_process`).
     fn process_vlans(

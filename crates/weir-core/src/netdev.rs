@@ -28,6 +28,17 @@ pub fn is_valid_name(name: &str) -> bool {
             .any(|b| b == b'/' || b == b':' || b.is_ascii_whitespace() || b == 0x0b)
 }
 
+/// Refuses the names of the folders of settings of all devices and of new ones (`sysctl_dev_name_is_allowed`).
+///
+/// # Errors
+/// EINVAL for such a name.
+pub fn refuse_folders(name: &str) -> Result<(), Error> {
+    match name {
+        "all" | "default" => Err(Error::new(errno::EINVAL)),
+        _ => Ok(()),
+    }
+}
+
 /// Finds the number for a name pattern (`dev_alloc_name`): a name without `%` stays as it is.
 pub fn expand_name(links: &Links, pattern: &str) -> Result<String, Error> {
     let Some((before, after)) = pattern.split_once('%') else {
@@ -167,6 +178,7 @@ pub fn register(
         if ifindex != 0 && links.by_index.contains_key(&ifindex) {
             return Err(Error::new(errno::EBUSY));
         }
+        refuse_folders(&name)?;
         let ifindex = if ifindex == 0 {
             links.new_index()
         } else {

@@ -8,7 +8,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Folder, go_program, has, script_and_weir, script_with, users, works};
+use common::{Folder, go_program, has, script_with, users, works};
 
 /// Compiles a C client of `tests/clients`.
 #[track_caller]
@@ -174,34 +174,6 @@ fn modules_of_served_kinds() {
              lo\n",
             "{user:?}"
         );
-    }
-}
-
-#[test]
-fn there_are_no_bridges() {
-    if !has("brctl", "bridge-utils") || !has("busybox", "busybox-static") {
-        return;
-    }
-    for user in users() {
-        let (printed, said, status) = script_and_weir(
-            *user,
-            "ip link add d0 type dummy
-            brctl show
-            brctl addbr br0 2>&1
-            brctl delbr br0 2>&1
-            brctl addif d0 d0 2>&1
-            busybox brctl addbr br0 2>&1
-            brctl show",
-        );
-        assert_eq!(
-            printed,
-            "add bridge failed: Package not installed\n\
-             can't delete bridge br0: Package not installed\n\
-             can't add d0 to bridge d0: Operation not supported\n\
-             brctl: bridge br0: Package not installed\n"
-        );
-        assert_eq!(status, 0);
-        assert!(said.contains("brctl: bridges are not served yet"), "{said}");
     }
 }
 

@@ -424,6 +424,15 @@ fn net_tools() {
     }
 }
 
+/// Bridges by ioctl: `brctl` of bridge-utils and of busybox, and the oldest requests.
+#[test]
+fn brctl() {
+    if has("brctl", "bridge-utils") && has("busybox", "busybox-static") && has("python3", "python3")
+    {
+        same_as_linux("brctl");
+    }
+}
+
 /// `ip addrlabel`, `ip route flush cache`, `bridge` without bridges.
 #[test]
 fn address_labels() {

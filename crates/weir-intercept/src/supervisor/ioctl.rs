@@ -10,10 +10,10 @@
 //! `-METRIC`, `-MTU`, `-HWADDR`, `-TXQLEN`, `-MAP`; `SIOCSIFFLAGS`, `-MTU`, `-NAME`, `-HWADDR`,
 //! `-HWBROADCAST`, `-TXQLEN`; `SIOCADDMULTI` and `-DELMULTI`; requests that set addresses
 //! ([`address`]), routes ([`route`]) and neighbours ([`neighbour`]); VLAN devices ([`vlan`]);
-//! `SIOCETHTOOL` ([`ethtool`]); IP tunnels ([`tunnel`]); `SIOCGSKNS`. Requests that create bridges fail with ENOPKG,
-//! as without the module. All others, among them wireless calls, fail with EOPNOTSUPP for an existing
-//! device and with ENODEV otherwise.
+//! bridges ([`bridge`]); `SIOCETHTOOL` ([`ethtool`]); IP tunnels ([`tunnel`]); `SIOCGSKNS`. All others, among them
+//! wireless calls, fail with EOPNOTSUPP for an existing device and with ENODEV otherwise.
 mod address;
+mod bridge;
 mod ethtool;
 mod neighbour;
 mod route;
@@ -54,16 +54,10 @@ const SIFHWBROADCAST: u32 = 0x8937;
 const GIFINDEX: u32 = 0x8933;
 const ADDMULTI: u32 = 0x8931;
 const DELMULTI: u32 = 0x8932;
-const GIFBR: u32 = 0x8940;
-const SIFBR: u32 = 0x8941;
 const GIFTXQLEN: u32 = 0x8942;
 const SIFTXQLEN: u32 = 0x8943;
 const GSKNS: u32 = 0x894c;
 const GIFMAP: u32 = 0x8970;
-const BRADDBR: u32 = 0x89a0;
-const BRDELBR: u32 = 0x89a1;
-
-const NO_BRIDGE: &str = "bridges are not served yet: no brctl, no ip link add type bridge";
 
 /// The length of an interface name, NUL included.
 const IFNAMSIZ: usize = 16;
@@ -93,6 +87,9 @@ struct Link {
     address: Vec<u8>,
     /// The index of the lower device.
     lower: i32,
+    /// The index of the master, or 0.
+    master: i32,
+    is_bridge: bool,
     /// The id of a VLAN device.
     vlan: Option<u16>,
 }
@@ -155,14 +152,16 @@ impl Supervisor {
                 return Ok(Answer::Value(0));
             }
             ethtool::ETHTOOL => return self.ethtool(call, ns, address),
+            bridge::DEVPRIVATE if self.names_bridge(call, ns, address) => {
+                return self.bridge(call, ns, request, address);
+            }
             tunnel::FIRST..=tunnel::LAST => return self.tunnel(call, ns, request, address),
             vlan::GIFVLAN | vlan::SIFVLAN => {
                 self.vlan(call, ns, address)?;
                 return Ok(Answer::Value(0));
             }
-            GIFBR | SIFBR | BRADDBR | BRDELBR => {
-                self.say_once(call, "bridge", NO_BRIDGE);
-                return Err(Errno(libc::ENOPKG));
+            bridge::GIFBR | bridge::SIFBR | bridge::ADDBR..=bridge::DELIF => {
+                return self.bridge(call, ns, request, address);
             }
             _ => {}
         }
@@ -480,7 +479,12 @@ fn read_link(message: &nl::Message<'_>) -> Result<Link, Errno> {
             ifla::TXQLEN => link.queue = attr.u32().map_err(broken)?,
             ifla::ADDRESS => link.address = attr.payload.to_vec(),
             ifla::LINK => link.lower = attr.u32().map_err(broken)? as i32,
-            ifla::LINKINFO => link.vlan = vlan_id(&attr),
+            ifla::MASTER => link.master = attr.u32().map_err(broken)? as i32,
+            ifla::LINKINFO => {
+                link.vlan = vlan_id(&attr);
+                let kind = attr.index(info::MAX).get(info::KIND);
+                link.is_bridge = kind.is_some_and(|kind| kind.c_str() == b"bridge");
+            }
             _ => {}
         }
     }

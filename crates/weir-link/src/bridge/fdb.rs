@@ -398,6 +398,37 @@ impl Bridge {
         self.sweep(guard, matches, |entry| self.remove(stack, guard, entry));
     }
 
+    /// Returns the entries that `accepts`, the newest first.
+    fn newest_first<'g>(
+        &'g self,
+        guard: &'g Guard,
+        accepts: impl Fn(&Entry) -> bool,
+    ) -> Vec<&'g Arc<Entry>> {
+        let entries = self.table.entries.iter(guard).map(|(_, entry)| entry);
+        let mut entries: Vec<_> = entries.filter(|entry| accepts(entry)).collect();
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.made));
+        entries
+    }
+
+    /// Returns the entries behind ports as `struct __fdb_entry`s: address, number of the port, whether it is local,
+    /// age in ticks of [`USER_HZ`](crate::clock::USER_HZ).
+    pub(super) fn brforward(&self, stack: &Stack, guard: &Guard) -> Vec<u8> {
+        let now = stack.clock.now();
+        let mut out = Vec::new();
+        for entry in self.newest_first(guard, |entry| entry.port() != 0) {
+            let age = match entry.flags.load(Relaxed) & (LOCAL | STATIC) {
+                0 => now.saturating_sub(entry.updated.load(Relaxed)) / TICK,
+                _ => 0,
+            };
+            let [low, high] = entry.port().to_le_bytes();
+            out.extend(entry.mac());
+            out.extend([low, u8::from(entry.is_local())]);
+            out.extend((age as u32).to_ne_bytes());
+            out.extend([high, 0, 0, 0]);
+        }
+        out
+    }
+
     /// Returns the number of the port that a flush names by its index, or 0 for the bridge
     /// (`__fdb_flush_validate_ifindex`).
     fn flushed(&self, guard: &Guard, index: u32) -> Result<u16, Error> {
@@ -618,10 +649,7 @@ impl Fdb for Bridge {
         let Ok(number) = self.number_of(guard, device) else {
             return Vec::new();
         };
-        let entries = self.table.entries.iter(guard).map(|(_, entry)| entry);
-        let mut entries: Vec<_> = entries.filter(|entry| entry.port() == number).collect();
-        // The newest first.
-        entries.sort_by_key(|entry| std::cmp::Reverse(entry.made));
+        let entries = self.newest_first(guard, |entry| entry.port() == number);
         let message = |entry: &Arc<Entry>| {
             let mut out = Writer::new();
             self.fill_entry(stack, guard, entry, &mut out);

@@ -685,6 +685,10 @@ impl Bridging for Handle {
         Ok(())
     }
 
+    fn brforward(&self, stack: &Stack, guard: &Guard) -> Vec<u8> {
+        self.0.brforward(stack, guard)
+    }
+
     fn vlans(&self, guard: &Guard, device: &Arc<Device>, stats: bool) -> Vec<Vec<u8>> {
         self.0.vlan_messages(guard, device, stats)
     }

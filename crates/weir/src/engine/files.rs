@@ -113,10 +113,10 @@ pub fn read(stack: &Stack, ns: &Arc<Namespace>, tree: Tree, path: &str) -> Resul
     let text = match (tree, path) {
         (Tree::Sysctl, _) => tree::read(ns, path).map_err(Errno)?,
         (Tree::ProcNet, name) => proc_net::read(stack, ns, name).ok_or(NO_SUCH)?,
-        (Tree::SysClassNet, _) => sys_net::read(stack, ns, path)?,
+        (Tree::SysClassNet, _) => return sys_net::read(stack, ns, path),
         (Tree::Modules, _) => return modules::read(path).ok_or(NO_SUCH),
         (Tree::SysBusNetdevsim, _) if let Some(OnBus::Port(path)) = on_bus(stack, ns, path) => {
-            sys_net::read(stack, ns, path)?
+            return sys_net::read(stack, ns, path);
         }
         (Tree::SysBusNetdevsim, _) => return Err(Errno(libc::EACCES)),
     };

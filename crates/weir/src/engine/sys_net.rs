@@ -339,6 +339,8 @@ enum Place {
     BridgeFile(Arc<Device>, bool, &'static sys_bridge::File),
     /// The ports of a bridge.
     BridgePorts(Arc<Device>),
+    /// `brforward`: the forwarding database of a bridge.
+    Forwarding(Arc<Device>),
     /// The directory of a bond's own files or of a port's.
     Bonding(&'static [sys_bond::File]),
     /// A file of a bond, or of a port.
@@ -457,6 +459,10 @@ fn place(ns: &Namespace, path: &str, guard: &Guard) -> Option<Place> {
             let file = files.iter().find(|(known, ..)| *known == name)?;
             Place::BridgeFile(device, folder == "brport", file)
         }
+        ["brforward"] => {
+            device.link.bridging()?;
+            Place::Forwarding(device)
+        }
         [folder @ ("bonding" | "bonding_slave")] => {
             Place::Bonding(bond_files(&device, folder, guard)?)
         }
@@ -495,7 +501,7 @@ pub fn lookup(stack: &Stack, ns: &Namespace, path: &str) -> Result<Node, Errno> 
             Some(_) => 0o644,
             None => 0o444,
         }),
-        Place::Counter(..) => Node::File(0o444),
+        Place::Counter(..) | Place::Forwarding(_) => Node::File(0o444),
         Place::BridgeFile(_, _, (_, mode, ..)) => Node::File(*mode),
         Place::BondFile(_, (_, mode)) => Node::File(*mode),
         Place::Receive(_, _, (_, mode))
@@ -517,7 +523,7 @@ pub fn list(stack: &Stack, ns: &Namespace, path: &str) -> Result<Vec<String>, Er
         Place::Device(device) => {
             let mut folders = vec!["queues", "statistics"];
             if bridge_files(&device, "bridge", guard).is_some() {
-                folders.extend(["brif", "bridge"]);
+                folders.extend(["brforward", "brif", "bridge"]);
             }
             if bridge_files(&device, "brport", guard).is_some() {
                 folders.push("brport");
@@ -565,9 +571,19 @@ fn steered(device: &Device) -> Result<&Device, Errno> {
 }
 
 /// Returns the content of a file.
-pub fn read(stack: &Stack, ns: &Namespace, path: &str) -> Result<String, Errno> {
+pub fn read(stack: &Stack, ns: &Namespace, path: &str) -> Result<Vec<u8>, Errno> {
     let guard = &stack.domain.pin();
-    let text = match place(ns, path, guard).ok_or(NO_SUCH)? {
+    let place = place(ns, path, guard).ok_or(NO_SUCH)?;
+    if let Place::Forwarding(device) = &place {
+        let bridge = device.link.bridging().ok_or(NO_SUCH)?;
+        return Ok(bridge.brforward(stack, guard));
+    }
+    text(stack, place, guard).map(String::into_bytes)
+}
+
+/// Returns the content of a file of text.
+fn text(stack: &Stack, place: Place, guard: &Guard) -> Result<String, Errno> {
+    let text = match place {
         Place::BridgeFile(_, _, (_, 0o200, ..)) => return Err(Errno(libc::EACCES)),
         Place::BridgeFile(device, is_port, file) => {
             let mut out = Writer::new();

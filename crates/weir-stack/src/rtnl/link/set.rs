@@ -307,6 +307,7 @@ fn rename(ctl: &Ctl<'_>, device: &Arc<Device>, pattern: &str) -> Result<(), Erro
     if links.by_name.contains_key(&name) {
         return Err(Error::new(errno::EEXIST));
     }
+    link::refuse_folders(&name)?;
     let old = std::mem::replace(&mut device.names().name, name.clone());
     device.set_name_origin(NameOrigin::Renamed);
     links.by_name.remove(&old);
