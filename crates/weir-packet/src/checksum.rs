@@ -209,10 +209,8 @@ pub fn verify_plain(header: &[u8; 20]) -> bool {
         word.map_or(0, |word| u64::from(u32::from_ne_bytes(*word)))
     };
     let sum = word(0) + word(4) + word(8) + word(12) + word(16);
-    // The sum has fewer than 35 bits: two rounds leave at most 0xffff and a small carry.
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    sum == 0xffff
+    // Folding keeps the remainder and leaves 0xffff of a multiple that is not zero. The division is a multiplication.
+    sum.is_multiple_of(0xffff) && sum != 0
 }
 
 /// Returns the checksum after a 16-bit word of the block changed (RFC 1624, equation 3).
@@ -222,6 +220,13 @@ pub const fn update_u16(check: u16, old: u16, new: u16) -> u16 {
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     !(sum as u16)
+}
+
+/// Returns the checksum after a byte at an even offset of the block, which was not 0, has been decremented: the result of
+/// [`update_u16`].
+#[inline]
+pub const fn after_decrement(check: u16) -> u16 {
+    check.wrapping_add(0x100 + (check >= 0xfeff) as u16)
 }
 
 /// Returns the checksum after a 32-bit word of the block changed.

@@ -273,8 +273,7 @@ pub fn ipv4_decrement_ttl(header: &mut [u8]) -> Option<u8> {
     let (ttl, check) = (v.ttl(), v.check());
     let new = ttl.checked_sub(1)?;
     // The TTL is the high byte of its word.
-    h.set_ttl(new)
-        .set_check(checksum::update_u16(check, 0x100, 0));
+    h.set_ttl(new).set_check(checksum::after_decrement(check));
     Some(new)
 }
 

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::contextualize_config;
 use weir_packet::checksum::{
-    Sum, checksum, crc32c, replace_u32, transport_v4, transport_v6, update_bytes, update_u16,
-    update_u32, verify, verify_plain, verify_v4, verify_v6,
+    Sum, after_decrement, checksum, crc32c, replace_u32, transport_v4, transport_v6, update_bytes,
+    update_u16, update_u32, verify, verify_plain, verify_v4, verify_v6,
 };
 
 /// Adds word by word and folds at each step.
@@ -83,6 +83,14 @@ proptest! {
         prop_assert!(same(update_u32(c, old32, u32::from_be_bytes([new[0], new[1], new[2], new[3]])), checksum(&b)));
         bytes[at * 2..at * 2 + 6].copy_from_slice(&new[..6]);
         prop_assert!(same(update_bytes(c, &old, &new[..6]), checksum(&bytes)));
+    }
+}
+
+#[test]
+fn a_decrement_updates_every_checksum() {
+    for check in 0..=0xffff {
+        // The word of TTL 1 before and after.
+        assert_eq!(after_decrement(check), update_u16(check, 0x100, 0));
     }
 }
 

@@ -63,7 +63,11 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let (mut sound, mut simple) = (true, true);
     let slots = refused.iter_mut().zip(&mut pairs).zip(&mut which);
     for (packet, ((refused, pair), which)) in batch.iter_mut().zip(slots) {
-        match check(packet, &mut received) {
+        let seen = match check_plain(packet, &mut received) {
+            Some(pair) => Ok(Seen { pair, simple: true }),
+            None => check(packet, &mut received),
+        };
+        match seen {
             Ok(seen) => {
                 *pair = seen.pair;
                 simple &= seen.simple;
@@ -219,9 +223,38 @@ struct Seen {
     simple: bool,
 }
 
+/// Does what [`check`] does for a packet that is simple and sound, as most are. Returns `None` for another one, which it
+/// leaves as it is.
+#[inline(always)]
+fn check_plain(packet: &mut Packet, received: &mut Received) -> Option<Pair> {
+    if packet.pkt_type() != PacketType::Host {
+        return None;
+    }
+    packet.begin_at_network(|bytes: &[u8; Ipv4::LEN], whole| {
+        /// Version 4, and five words of header.
+        const PLAIN: u8 = 0x45;
+        let header = Ipv4::new(bytes)?;
+        let total = u32::from(header.total_len());
+        let plain = bytes[0] == PLAIN && header.ttl() > 1;
+        if !plain || !(Ipv4::LEN as u32..=whole).contains(&total) || !checksum::verify_plain(bytes)
+        {
+            return None;
+        }
+        received.packets += 1;
+        received.octets += u64::from(whole);
+        received.ecn[usize::from(header.tos() & 3)] += 1;
+        let pair = Pair {
+            src: u32::from_be_bytes(header.src()),
+            dst: u32::from_be_bytes(header.dst()),
+        };
+        Some((total, pair))
+    })
+}
+
 /// Checks the header and trims the packet to its total length (`ip_rcv_core`). Afterwards the data
 /// begins with the header.
-#[inline]
+// As a call it leaves the registers to packets that are plain.
+#[inline(never)]
 fn check(packet: &mut Packet, received: &mut Received) -> Result<Seen, DropReason> {
     if packet.pkt_type() == PacketType::OtherHost {
         return Err(DropReason::OTHERHOST);

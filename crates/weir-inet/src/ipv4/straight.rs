@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_packet::batch::BATCH;
-use weir_packet::header::ETH_P_IP;
+use weir_packet::header::{ETH_P_IP, Ipv4};
 use weir_packet::{Batch, Flags, edit};
 use weir_sync::rcu::Guard;
 
@@ -54,6 +54,37 @@ struct Way<'g> {
     /// The place of its device.
     place: u8,
     mtu: u32,
+}
+
+/// A device that packets leave by.
+#[derive(Clone, Copy)]
+struct Exit<'g> {
+    device: &'g Arc<Device>,
+    /// Its place among the devices of the plan.
+    place: u8,
+    /// The longest packet that it takes, in bytes.
+    mtu: u32,
+}
+
+impl<'g> Exit<'g> {
+    /// Gives a device its place. Returns `None` if there are too many devices, or if packets came in by it.
+    fn new(
+        devices: &mut [Option<&'g Arc<Device>>; DEVICES],
+        device: &'g Arc<Device>,
+        input: &Input<'_>,
+    ) -> Option<Self> {
+        if device.ifindex() == input.ifindex() {
+            return None;
+        }
+        let mut places = devices.iter();
+        let place = places.position(|slot| slot.is_none_or(|slot| Arc::ptr_eq(slot, device)))?;
+        *devices.get_mut(place)? = Some(device);
+        Some(Self {
+            device,
+            place: place as u8,
+            mtu: device.mtu().min(0xffff),
+        })
+    }
 }
 
 /// Returns whether an address is unicast and neither loopback nor in network 0. Its other special
@@ -105,6 +136,8 @@ pub(super) fn plan<'g>(
     let slots = slots.enumerate();
     // The decision for the packet before, whose addresses many packets share.
     let mut last: Option<(Pair, Way<'g>)> = None;
+    // The device of the packet before, by which many packets leave.
+    let mut exit: Option<Exit<'g>> = None;
     for (packet, (n, ((to, whose), pair))) in batch.iter().zip(slots) {
         let way = match last {
             Some((before, way)) if before == *pair => way,
@@ -123,20 +156,17 @@ pub(super) fn plan<'g>(
                 }
                 let device = hop.device.as_ref()?;
                 let entry = next_hop(hop, device, dst, guard)?;
-                let mut places = plan.devices.iter();
-                let place =
-                    places.position(|slot| slot.is_none_or(|slot| Arc::ptr_eq(slot, device)))?;
-                *plan.devices.get_mut(place)? = Some(device);
-                if device.ifindex() == input.ifindex() {
-                    return None;
-                }
+                let exit = match exit {
+                    Some(exit) if Arc::ptr_eq(exit.device, device) => exit,
+                    _ => *exit.insert(Exit::new(&mut plan.devices, device, input)?),
+                };
                 let mtu = match info.mtu() {
-                    0 => device.mtu().min(0xffff),
+                    0 => exit.mtu,
                     mtu => mtu,
                 };
                 let way = Way {
                     to: (entry, entry.ready()?),
-                    place: place as u8,
+                    place: exit.place,
                     mtu,
                 };
                 last = Some((*pair, way));
@@ -158,10 +188,12 @@ pub(super) fn forward(cx: &mut Cx<'_>, ns: &Namespace, mut batch: Batch, plan: &
     let prioritise = ns.conf().ipv4.on(Conf::ForwardUpdatePriority);
     let mut octets = 0;
     for packet in batch.iter_mut() {
-        let data = packet.data_mut();
-        octets += data.len() as u64;
-        let tos = data.get(1).copied().unwrap_or_default();
-        edit::ipv4_decrement_ttl(data);
+        octets += packet.len() as u64;
+        let Some(header) = packet.head_mut::<{ Ipv4::LEN }>() else {
+            continue;
+        };
+        let tos = header[1];
+        edit::ipv4_decrement_ttl(header);
         packet.flags.insert(Flags::FORWARDED);
         if prioritise {
             packet.priority = output::priority(tos);

@@ -119,12 +119,12 @@ pub enum Refused {
 
 #[inline]
 fn unpack(value: u64) -> Mac {
-    let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
+    let [a, b, c, d, e, f, _, _] = value.to_ne_bytes();
     [a, b, c, d, e, f]
 }
 
 fn pack(mac: Mac) -> u64 {
-    u64::from_be_bytes([0, 0, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]])
+    u64::from_ne_bytes([mac[0], mac[1], mac[2], mac[3], mac[4], mac[5], 0, 0])
 }
 
 /// Returns the device's neighbour settings for the address family.

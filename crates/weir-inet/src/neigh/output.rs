@@ -36,31 +36,34 @@ pub fn output(
     device: &Arc<Device>,
     next_hop: IpAddr,
     broadcast: bool,
-    mut batch: Batch,
+    batch: Batch,
 ) {
     if device.is_bare() {
         let count = batch.len();
         return send_bare(cx, device, [(next_hop, count)], batch);
     }
-    let count = batch.len();
     let group = if broadcast {
         Some(device.broadcast())
     } else {
         group_address(next_hop, device)
     };
-    let ready = match group {
+    match group {
         Some(mac) => {
             let mac = remember_group(cx, device, next_hop).unwrap_or(mac);
-            let source = device.address();
-            batch.filter_map(|packet| with_header(cx, device, mac, source, packet));
-            batch
+            send_to(cx, device, mac, batch);
         }
         None => resolve(cx, device, next_hop, batch),
-    };
-    cx.state.stages.end(Stage::Neighbour, count);
-    if !ready.is_empty() {
-        cx.transmit(device, ready);
     }
+}
+
+/// Sends packets that begin with their network header to one link-layer address.
+fn send_to(cx: &mut Cx<'_>, device: &Arc<Device>, to: Mac, mut batch: Batch) {
+    let source = device.address();
+    let mut whole = true;
+    for packet in batch.iter_mut() {
+        whole &= prepend(packet, to, source);
+    }
+    send(cx, device, batch, whole);
 }
 
 /// Sends packets on a device without a link-layer header: there is nobody to resolve. `hops` are the next hops, each with
@@ -150,13 +153,18 @@ pub fn output_to(
         let hops = to.iter().flatten().map(|(entry, _)| (entry.key.address, 1));
         return send_bare(cx, device, hops, batch);
     }
-    let (source, now) = (device.address(), cx.time_of_use());
+    let now = cx.time_of_use();
+    // What follows the destination is the same for all.
+    let [_, _, _, _, _, _, rest @ ..] = ethernet([0; 6], device.address(), protocol);
     let mut whole = true;
     for (packet, (entry, mac)) in batch.iter_mut().zip(to.iter().flatten()) {
         entry.touch(now);
         packet.protocol = protocol;
-        let header = ethernet(*mac, source, protocol);
-        whole &= packet.push_link_header().map(|to| *to = header).is_some();
+        let header = packet.push_link_header().map(|header| {
+            let ([d0, d1, d2, d3, d4, d5], [s0, s1, s2, s3, s4, s5, t0, t1]) = (*mac, rest);
+            *header = [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1];
+        });
+        whole &= header.is_some();
     }
     send(cx, device, batch, whole);
 }
@@ -272,9 +280,9 @@ fn one_by_one(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: Ba
     }
 }
 
-/// Adds headers to the packets if their neighbour is known. Otherwise the packets wait or are
-/// dropped.
-fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, mut batch: Batch) -> Batch {
+/// Sends packets if their neighbour is known. Otherwise the packets wait or are dropped.
+fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, batch: Batch) {
+    let count = batch.len();
     let ns = device.namespace(cx.guard);
     let entry = match ns.neighbours().get(device.key, next_hop, cx.guard) {
         Some(entry) => entry.clone(),
@@ -290,16 +298,15 @@ fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, mut batch: B
                     DropReason::NEIGH_CREATEFAIL,
                     batch,
                 );
-                return Batch::new();
+                return cx.state.stages.end(Stage::Neighbour, count);
             }
         },
     };
     entry.touch(cx.time_of_use());
-    let source = device.address();
     if let Some(mac) = entry.ready() {
-        batch.filter_map(|packet| with_header(cx, device, mac, source, packet));
-        return batch;
+        return send_to(cx, device, mac, batch);
     }
+    let source = device.address();
     let mut ready = Batch::new();
     for packet in batch {
         if let Some(packet) = entry.wait(cx, device, packet)
@@ -310,7 +317,10 @@ fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, mut batch: B
             let _ = ready.push(packet);
         }
     }
-    ready
+    cx.state.stages.end(Stage::Neighbour, count);
+    if !ready.is_empty() {
+        cx.transmit(device, ready);
+    }
 }
 
 /// Sends a packet that was waiting for `entry`.

@@ -318,6 +318,50 @@ fn heads_are_the_first_bytes_of_the_data() {
 }
 
 #[test]
+fn data_begin_at_a_network_header_that_is_whole() {
+    let pool = pool(2);
+    let bytes: Vec<u8> = (0..60).collect();
+    let mut packet = pool.packet(&bytes).unwrap();
+    let mut jumbo = pool.alloc(FRAME_DATA + 1).unwrap();
+    jumbo.set_network(14);
+    assert_eq!(
+        jumbo.begin_at_network(|_: &[u8; 20], _| Some((20, ()))),
+        None
+    );
+    // Unset, behind the end, too short for the header and for the length, or refused.
+    assert_eq!(
+        packet.begin_at_network(|_: &[u8; 0], _| Some((0, ()))),
+        None
+    );
+    packet.set_network(61);
+    assert_eq!(
+        packet.begin_at_network(|_: &[u8; 0], _| Some((0, ()))),
+        None
+    );
+    packet.set_network(14);
+    assert_eq!(
+        packet.begin_at_network(|_: &[u8; 47], _| Some((0, ()))),
+        None
+    );
+    assert_eq!(
+        packet.begin_at_network(|_: &[u8; 20], _| Some((47, ()))),
+        None
+    );
+    assert_eq!(
+        packet.begin_at_network(|_: &[u8; 20], _| None::<(u32, ())>),
+        None
+    );
+    assert_eq!(packet.data(), bytes);
+    let read = packet.begin_at_network(|header: &[u8; 20], whole| Some((30, (*header, whole))));
+    assert_eq!(read, Some((*bytes[14..].first_chunk().unwrap(), 46)));
+    assert_eq!(packet.data(), &bytes[14..44]);
+    assert_eq!(
+        (packet.network(), packet.transport()),
+        (&bytes[14..44], &bytes[34..44])
+    );
+}
+
+#[test]
 fn unladen_packets_are_received_alike() {
     let pool = pool(2);
     let (arrival, protocol) = (Arrival::new(7, 8, 9), 0x0800);
