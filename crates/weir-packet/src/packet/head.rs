@@ -4,7 +4,7 @@
 
 use super::Packet;
 use crate::arena::Class;
-use crate::record::short_frame_of;
+use crate::record::{SEGMENTS, short_frame_of};
 
 impl Packet {
     /// Returns the first bytes of the data, or `None` if there are fewer or the frame is not of the frame class.
@@ -76,6 +76,14 @@ impl Packet {
         // The sum is no greater than the size of a frame.
         (l.data, l.len, l.transport) = (start, len, start.wrapping_add(N as u16));
         Some(result)
+    }
+
+    /// Returns whether any of these packets is a long one ([`segments`](Self::segments)).
+    #[inline]
+    pub fn any_is_long(packets: &[Packet]) -> bool {
+        // Without an early end the loop has no branch for a packet.
+        let marks = packets.iter().map(|packet| packet.layout().marks);
+        marks.fold(0, |all, marks| all | marks) & SEGMENTS != 0
     }
 
     /// Returns the data if the frame is of the frame class.

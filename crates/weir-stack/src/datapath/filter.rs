@@ -15,17 +15,19 @@ use crate::stages::Stage;
 use crate::trace::Step;
 
 /// Runs the ingress filters. Leaves the packets that continue to layer 3 in the batch. With the batch comes what is
-/// known of it.
+/// known of it. Returns whether there are filters, which may have changed the packets.
 #[inline]
 pub fn ingress(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
     batch: &mut Batch,
     received: Option<Received>,
-) {
-    if device.tc.has_ingress() {
+) -> bool {
+    let filters = device.tc.has_ingress();
+    if filters {
         run(cx, device, batch, (true, received));
     }
+    filters
 }
 
 /// Runs the egress filters. Leaves the packets that continue to the qdisc in the batch, and returns a bitmap of those

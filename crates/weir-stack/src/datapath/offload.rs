@@ -124,7 +124,7 @@ pub(super) fn split(
     chosen: u64,
     next: impl Fn(&mut Cx<'_>, &Arc<Device>, &mut Batch, u64),
 ) {
-    if !batch.iter().any(|packet| packet.segments().is_some()) {
+    if !Packet::any_is_long(batch) {
         return next(cx, device, batch, chosen);
     }
     let must = must_be_split(device, cx.guard);

@@ -13,7 +13,7 @@ use weir_tc::Received;
 use crate::cpu::Cx;
 use crate::device::{Device, Direction, Taps};
 use crate::drops::Place;
-use crate::layers::{self, PROTOCOLS};
+use crate::layers::PROTOCOLS;
 use crate::stages::Stage;
 use crate::steer::{self, Point};
 use crate::trace::Step;
@@ -103,9 +103,10 @@ fn continues(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, received: 
     trace.steps(device, cx.now, batch.iter_mut(), Step::Received);
     observe(cx, device, Direction::Rx, &batch);
     cx.state.stages.end(Stage::Receive, count);
-    super::filter::ingress(cx, device, &mut batch, received);
+    let protocol = received.as_ref().and_then(|received| received.protocol);
+    let filtered = super::filter::ingress(cx, device, &mut batch, received);
     if !batch.is_empty() {
-        deliver(cx, device, batch);
+        deliver(cx, device, batch, protocol.filter(|_| !filtered));
     }
 }
 
@@ -278,35 +279,34 @@ fn untag_frame(packet: &mut Packet) -> bool {
 pub fn receive_classified(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     super::filter::ingress(cx, device, &mut batch, None);
     if !batch.is_empty() {
-        deliver(cx, device, batch);
+        deliver(cx, device, batch, None);
     }
 }
 
 /// Continues after the ingress filters, with frames that come back from a detour through an ifb.
 pub fn resume(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
-    deliver(cx, device, batch);
+    deliver(cx, device, batch, None);
 }
 
 /// Returns the protocol of a batch if all of its packets go there as they are: untagged and without
 /// tunnel metadata. Most batches do.
 #[inline]
-fn alone<'t>(types: &'t [layers::PacketType], batch: &Batch) -> Option<&'t layers::PacketType> {
+fn alone(batch: &Batch) -> Option<u16> {
     let protocol = batch.first()?.protocol;
     let plain = |packet: &Packet| {
         packet.protocol == protocol && packet.vlan().is_none() && packet.tunnel().is_none()
     };
-    if !batch.iter().all(plain) {
-        return None;
-    }
-    types.iter().find(|ty| ty.protocol == protocol)
+    batch.iter().all(plain).then_some(protocol)
 }
 
-/// Passes frames to VLAN devices, and the others to the device's handler or, by protocol, to layer 3.
+/// Passes frames to VLAN devices, and the others to the device's handler or, by protocol, to layer 3. With the frames
+/// comes the protocol of all of them, if they are known to be untagged, without tunnel metadata and of one protocol.
 #[inline]
-fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch, protocol: Option<u16>) {
     let (types, handler) = (&*cx.stack.packet_types, device.rx_handler(cx.guard));
     if handler.is_none()
-        && let Some(ty) = alone(types, &batch)
+        && let Some(protocol) = protocol.or_else(|| alone(&batch))
+        && let Some(ty) = types.iter().find(|ty| ty.protocol == protocol)
     {
         return (ty.receive)(cx, device, batch);
     }
