@@ -105,11 +105,10 @@ pub fn forward(
     hop: &Hop<'_>,
     mut packet: Packet,
 ) -> Option<Packet> {
-    let mib = cx.mib6(device);
     let ended = |cx: &mut Cx<'_>, reason, packet| {
         match reason {
-            DropReason::IP_INADDRERRORS => mib.ip(Ip::InAddrErrors, 1),
-            DropReason::IP_INHDR => mib.ip(Ip::InHdrErrors, 1),
+            DropReason::IP_INADDRERRORS => cx.mib6(device).ip(Ip::InAddrErrors, 1),
+            DropReason::IP_INHDR => cx.mib6(device).ip(Ip::InHdrErrors, 1),
             _ => {}
         }
         cx.drop(device, Place::Ipv6Forward, reason, packet);
@@ -142,7 +141,7 @@ pub fn forward(
     // What connection tracking has reassembled is fragmented again (`ignore_df`).
     if packet.network_len() > hop.mtu as usize && !packet.flags.contains(Flags::REASSEMBLED) {
         send_error(cx, hop.device, &packet, ICMPV6_PKT_TOOBIG, 0, hop.mtu);
-        mib.ip(Ip::InTooBigErrors, 1);
+        cx.mib6(device).ip(Ip::InTooBigErrors, 1);
         cx.mib6(hop.device).ip(Ip::FragFails, 1);
         return ended(cx, DropReason::PKT_TOO_BIG, packet);
     }
