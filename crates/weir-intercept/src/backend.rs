@@ -173,6 +173,8 @@ pub enum InetCall {
         kind: i32,
         /// `IPPROTO_*`; for packet sockets an EtherType in network order.
         protocol: i32,
+        /// The device to which the socket is bound from its beginning (`sk_bound_dev_if`), 0 for none.
+        device: u32,
     },
     /// `bind`; the bytes are the address.
     Bind(SocketId),

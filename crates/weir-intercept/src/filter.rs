@@ -9,14 +9,15 @@
 //! libraries fall back to `clone`.
 //!
 //! Calls that would reach the host beyond its networks (modules, BPF programs, keys, clocks) fail
-//! as for a process without capabilities. [`calls`] lists every call of x86-64 with the reason for
-//! its treatment; calls newer than that list fail with `ENOSYS`.
+//! as for a process without capabilities; the program of `ip vrf exec` is served without the kernel.
+//! [`calls`] lists every call of x86-64 with the reason for its treatment; calls newer than that
+//! list fail with `ENOSYS`.
 //!
 //! A filter sees the arguments as numbers and never reads memory. Therefore the supervisor judges
 //! paths, and the filter recognises the write to a sysctl by its descriptor: see [`WRITE_FDS`].
 pub(crate) mod calls;
 
-use crate::supervisor::{MOST_POLLED, STAMPS, nsfs};
+use crate::supervisor::{MOST_POLLED, STAMPS, cgroup, nsfs};
 use crate::tun;
 use libc::c_long;
 
@@ -236,7 +237,8 @@ const RULES: &[Rule] = &[
         &[Range(0, FIRST_WRITE_FD, LAST_WRITE_FD)],
         Notify,
     ),
-    // Paths: /proc/PID/ns/net, /proc/sys/net, /proc/net, /sys/class/net, /sys/bus/netdevsim; in mode A /run/netns.
+    // Paths: /proc/PID/ns/net, /proc/sys/net, /proc/net, /sys/class/net, /sys/bus/netdevsim, /run/cgroup2; in mode A
+    // /run/netns.
     (If::Always, libc::SYS_openat, &[], Notify),
     (
         If::Always,
@@ -254,7 +256,7 @@ const RULES: &[Rule] = &[
     (If::Always, libc::SYS_faccessat, &[], Notify),
     (If::Always, libc::SYS_faccessat2, &[], Notify),
     (If::Always, libc::SYS_readlinkat, &[], Notify),
-    (If::PathTraps, libc::SYS_mkdirat, &[], Notify),
+    (If::Always, libc::SYS_mkdirat, &[], Notify),
     (If::Always, libc::SYS_unlinkat, &[], Notify),
     (If::PathTraps, libc::SYS_renameat2, &[], Notify),
     (If::PathTraps, libc::SYS_inotify_add_watch, &[], Notify),
@@ -271,9 +273,9 @@ const RULES: &[Rule] = &[
     #[cfg(target_arch = "x86_64")]
     (If::Always, libc::SYS_readlink, &[], Notify),
     #[cfg(target_arch = "x86_64")]
-    (If::PathTraps, libc::SYS_mkdir, &[], Notify),
+    (If::Always, libc::SYS_mkdir, &[], Notify),
     #[cfg(target_arch = "x86_64")]
-    (If::PathTraps, libc::SYS_rmdir, &[], Notify),
+    (If::Always, libc::SYS_rmdir, &[], Notify),
     #[cfg(target_arch = "x86_64")]
     (If::Always, libc::SYS_unlink, &[], Notify),
     #[cfg(target_arch = "x86_64")]
@@ -581,6 +583,13 @@ const RULES: &[Rule] = &[
         Fail(libc::EPERM),
     ),
     (If::Always, libc::SYS_reboot, &[], Fail(libc::EPERM)),
+    // The program of `ip vrf exec`; all others reach the host's kernel.
+    (
+        If::NoHostNetwork,
+        libc::SYS_bpf,
+        &[In(0, cgroup::COMMANDS)],
+        Notify,
+    ),
     (If::Always, libc::SYS_bpf, &[], Fail(libc::EPERM)),
     (
         If::Always,

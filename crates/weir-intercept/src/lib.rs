@@ -26,7 +26,7 @@
 //! with [`task::Tasks::namespace_of`]. It drops a namespace by the rule of [`Backend::release`].
 //!
 //! # Limits
-//! - Both modes stop every `open` and `stat`, because the kernel's filter cannot tell paths apart.
+//! - Both modes stop every `open`, `stat` and `mkdir`, because the kernel's filter cannot tell paths apart.
 //!   Each stop costs about 10 us, or 60 us before Linux 6.6 introduced synchronous wakeups.
 //! - `clone(CLONE_NEWNET)` and `clone3` are not served. All C libraries fall back from `clone3` to
 //!   `clone`.
@@ -45,6 +45,7 @@
 
 mod alarms;
 mod backend;
+mod cgroup;
 pub mod control;
 pub mod datagram;
 mod filter;

@@ -4,6 +4,7 @@
 //! ```text
 //! DIR/ns/0 1 2 ...   one empty file per namespace; its (device, inode) identifies the namespace
 //! DIR/names/foo      what clients see in /run/netns: a hard link to ns/N, or an empty placeholder
+//! DIR/cgroup/         the cgroups of `ip vrf exec`; DIR/cgroup-programs/N: their programs ([`crate::cgroup`])
 //! DIR/lock           locked (flock) while the stack's process lives
 //! DIR/control        the control socket, if the stack has one
 //! DIR/launch-ID/     scratch of one launch: the staged /run, directories of served trees, and
@@ -26,6 +27,10 @@ use std::sync::{Mutex, PoisonError};
 
 const PREFIX: &str = "weir-";
 const LOCK: &str = "lock";
+const CGROUPS: &str = "cgroup";
+const PROGRAMS: &str = "cgroup-programs";
+/// The file of a cgroup that lists its processes.
+pub(crate) const PROCS: &str = "cgroup.procs";
 const LAUNCH: &str = "launch-";
 const KEEPER: &str = "keeper";
 
@@ -56,9 +61,10 @@ impl Runtime {
         let lock = fs::File::create(&staged)?;
         sys::try_lock(lock.as_fd()).map_err(into_io)?;
         fs::rename(&staged, path.join(LOCK))?;
-        for sub in ["ns", "names"] {
+        for sub in ["ns", "names", CGROUPS, PROGRAMS] {
             fs::DirBuilder::new().mode(0o755).create(path.join(sub))?;
         }
+        fs::File::create(path.join(CGROUPS).join(PROCS))?;
         Runtime::at(path, Some(lock))
     }
 
@@ -85,6 +91,16 @@ impl Runtime {
     /// Returns the directory that clients see as `/run/netns`.
     pub fn names(&self) -> PathBuf {
         self.path.join("names")
+    }
+
+    /// Returns the directory that stands for the root of the cgroups.
+    pub(crate) fn cgroups(&self) -> PathBuf {
+        self.path.join(CGROUPS)
+    }
+
+    /// Returns the directory of the cgroups' programs.
+    pub(crate) fn cgroup_programs(&self) -> PathBuf {
+        self.path.join(PROGRAMS)
     }
 
     /// Returns the path of this stack's control socket.

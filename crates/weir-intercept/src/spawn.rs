@@ -22,6 +22,7 @@
 //! step errno` on failure; `exec` closes the pair.
 #![allow(unsafe_code)] // Raw system calls after fork, where std may not be used.
 use crate::backend::Errno;
+use crate::cgroup;
 use crate::filter;
 use crate::sys;
 use libc::{c_char, c_int};
@@ -634,6 +635,13 @@ unsafe fn prepare(plan: &Plan, setup: RawFd) -> Result<(), Step> {
             libc::getrlimit64(libc::RLIMIT_RSS, &mut both);
             both.rlim_cur = limit;
             libc::setrlimit64(libc::RLIMIT_RSS, &both);
+        }
+        // The cgroup of a program of another stack.
+        let mut locks: libc::rlimit64 = std::mem::zeroed();
+        libc::getrlimit64(libc::RLIMIT_LOCKS, &mut locks);
+        if cgroup::is_carrier(locks.rlim_cur) {
+            locks.rlim_cur = locks.rlim_max;
+            libc::setrlimit64(libc::RLIMIT_LOCKS, &locks);
         }
         if let Some(namespace) = &plan.enter {
             ok(

@@ -869,29 +869,26 @@ pub(crate) fn make_unique_directory(prefix: &Path) -> Result<PathBuf, Errno> {
     Ok(PathBuf::from(std::ffi::OsString::from_vec(template)))
 }
 
-/// Returns the soft `RLIMIT_RSS` of a process, bytes (Linux stores it and ignores it).
-pub(crate) fn soft_limit(pid: u32) -> Option<u64> {
-    let limit = limits(pid, libc::RLIMIT_RSS, None).ok()?;
+/// A resource whose use a process may limit (`RLIMIT_*`).
+pub(crate) type Resource = libc::__rlimit_resource_t;
+
+/// Returns a soft limit of a process.
+pub(crate) fn soft_limit(pid: u32, resource: Resource) -> Option<u64> {
+    let limit = limits(pid, resource, None).ok()?;
     Some(limit.rlim_cur)
 }
 
-/// Returns the number beyond the highest descriptor that a process may have (`RLIMIT_NOFILE`).
-pub(crate) fn most_files(pid: u32) -> Option<u64> {
-    let limit = limits(pid, libc::RLIMIT_NOFILE, None).ok()?;
-    Some(limit.rlim_cur)
-}
-
-/// Sets the soft `RLIMIT_RSS` of a process.
-pub(crate) fn set_soft_limit(pid: u32, soft: u64) -> Result<(), Errno> {
-    let mut limit = limits(pid, libc::RLIMIT_RSS, None)?;
+/// Sets a soft limit of a process, at most to its hard limit.
+pub(crate) fn set_soft_limit(pid: u32, resource: Resource, soft: u64) -> Result<(), Errno> {
+    let mut limit = limits(pid, resource, None)?;
     limit.rlim_cur = soft;
-    limits(pid, libc::RLIMIT_RSS, Some(limit)).map(drop)
+    limits(pid, resource, Some(limit)).map(drop)
 }
 
 /// Reads a limit of a process, and sets it if `new` is given.
 fn limits(
     pid: u32,
-    resource: libc::__rlimit_resource_t,
+    resource: Resource,
     new: Option<libc::rlimit64>,
 ) -> Result<libc::rlimit64, Errno> {
     // SAFETY: all-zero is a valid rlimit64.

@@ -45,6 +45,8 @@ const MAX_SLACKS: usize = 64;
 /// The longest chain of ancestors followed to a keeper.
 const MAX_ANCESTORS: u32 = 65_536;
 
+/// The limit that carries a namespace: Linux stores it and ignores it.
+const CARRYING: sys::Resource = libc::RLIMIT_RSS;
 /// The soft limit that stands for namespace 0. The namespace's number is in the low 32 bits.
 pub(crate) const LIMIT_BASE: u64 = 0x3ae1_7000_0000_0000;
 /// Set if threads of the process are in different namespaces.
@@ -170,7 +172,7 @@ impl Tasks {
         let (_, start) = parent_and_start(tid).ok_or(Errno(libc::ESRCH))?;
         let process = process_of(tid).ok_or(Errno(libc::ESRCH))?;
         let limit = LIMIT_BASE | u64::from(ns.0);
-        if threads(process).len() == 1 && sys::set_soft_limit(process, limit).is_ok() {
+        if threads(process).len() == 1 && sys::set_soft_limit(process, CARRYING, limit).is_ok() {
             self.table.remove(&tid);
             self.mixed.remove(&process);
             return Ok(());
@@ -184,7 +186,7 @@ impl Tasks {
         self.table.insert(tid, (start, ns));
         if let (Some(leader), Some((_, start))) = (leader, parent_and_start(process)) {
             let limit = LIMIT_BASE | LIMIT_MIXED | u64::from(leader.0);
-            if sys::set_soft_limit(process, limit).is_ok() {
+            if sys::set_soft_limit(process, CARRYING, limit).is_ok() {
                 let last = self.mixed.get(&process).and_then(|&(_, last)| last);
                 self.mixed.insert(process, (start, last));
             }
@@ -267,7 +269,7 @@ impl Tasks {
             }
             self.table.remove(&tid);
         }
-        let limit = sys::soft_limit(tid).filter(|limit| limit & !CARRIED == LIMIT_BASE);
+        let limit = sys::soft_limit(tid, CARRYING).filter(|limit| limit & !CARRIED == LIMIT_BASE);
         let in_limit = limit.map(|limit| NsId(limit as u32));
         if limit.is_some_and(|limit| limit & LIMIT_MIXED == 0) {
             return in_limit;
@@ -302,7 +304,7 @@ impl Tasks {
             // The bit was inherited from the parent. From here on the limit of this process carries
             // its own namespace.
             let limit = LIMIT_BASE | u64::from(ns.0);
-            if sys::set_soft_limit(process, limit).is_ok() {
+            if sys::set_soft_limit(process, CARRYING, limit).is_ok() {
                 return Some(ns);
             }
         }
@@ -422,7 +424,7 @@ mod tests {
             static ALONE: Mutex<()> = Mutex::new(());
             let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
             Self {
-                before: sys::soft_limit(std::process::id()).unwrap(),
+                before: sys::soft_limit(std::process::id(), CARRYING).unwrap(),
                 _alone: alone,
             }
         }
@@ -430,7 +432,7 @@ mod tests {
 
     impl Drop for Limit {
         fn drop(&mut self) {
-            sys::set_soft_limit(std::process::id(), self.before).unwrap();
+            sys::set_soft_limit(std::process::id(), CARRYING, self.before).unwrap();
         }
     }
 

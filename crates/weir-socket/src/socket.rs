@@ -310,6 +310,12 @@ impl Socket {
         })
     }
 
+    /// Binds to the device of an index, which need not exist (`sock_bindtoindex_locked`); 0 for none.
+    pub fn bind_to_device(&self, cx: &Cx<'_>, index: u32) {
+        self.state().device = index;
+        self.publish(cx);
+    }
+
     /// Enters the socket's present state into the table that it is in.
     pub(crate) fn publish(&self, cx: &Cx<'_>) {
         let state = self.state();

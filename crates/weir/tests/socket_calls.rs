@@ -55,6 +55,14 @@ fn pipes_are_spliced_with_datagram_sockets() {
     same_as_linux("splice");
 }
 
+/// `ip vrf exec`, `identify` and `pids`, and the cgroups behind them.
+#[test]
+fn processes_in_a_vrf() {
+    if has("ping", "iputils-ping") {
+        same_as_linux("vrf");
+    }
+}
+
 /// `TCP_INQ`
 #[test]
 fn receives_tell_what_is_left() {

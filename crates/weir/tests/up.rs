@@ -146,6 +146,52 @@ fn commands_share_the_stack() {
 
 /// The mode of RCU callbacks is chosen at the start and changed at run time; what waits is run, and
 /// devices can be made and deleted in each mode.
+/// A process that another `weir exec` has put into a VRF is shown, its cgroup is busy, and only its own launch moves it. One
+/// that has become another user's stays in its VRF.
+#[test]
+fn cgroups_are_those_of_the_stack() {
+    let stack = Stack::up("cgroups");
+    let inside = |script: &str| stack.weir("exec", &["--", "sh", "-c", script]);
+    let made = inside("ip link add red type vrf table 10 && ip link set red up");
+    assert!(made.status.success(), "{}", err(&made));
+    let mut member = Command::new(WEIR)
+        .args(["exec", "--socket"])
+        .arg(stack.socket())
+        .args(["--", "ip", "vrf", "exec", "red", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while !out(&inside("ip vrf pids red")).ends_with("  cat\n") {
+        assert!(start.elapsed() < PATIENCE, "nobody is in the VRF");
+    }
+    let found = inside(
+        "set -- $(ip vrf pids red)
+ip vrf identify $1
+path=/run/cgroup2$(ip vrf exec red sed -n 's/^0:://p' /proc/self/cgroup)
+echo ${path##*/vrf/}
+rmdir $path && echo removed
+echo $1 >$path/cgroup.procs && echo moved
+",
+    );
+    assert_eq!(out(&found), "red\nred\n", "{}", err(&found));
+    assert!(err(&found).contains("Device or resource busy"));
+    drop(member.stdin.take());
+    assert!(wait(&mut member).success());
+    let found = inside(
+        "path=$(ip vrf exec red sed -n 's/^0:://p' /proc/self/cgroup)
+ip vrf pids red
+rmdir /run/cgroup2$path && echo removed",
+    );
+    assert_eq!(out(&found), "removed\n", "{}", err(&found));
+    if common::ordinary_user() == common::User::Nobody {
+        let script =
+            "ip vrf exec red setpriv --reuid=65534 --regid=65534 --clear-groups ip vrf identify";
+        assert_eq!(out(&inside(script)), "red\n");
+    }
+}
+
 #[test]
 fn the_mode_of_rcu_callbacks_changes_at_run_time() {
     let stack = Stack::up_with("rcu", &["--rcu", "offload=0"]);

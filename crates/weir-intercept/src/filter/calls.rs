@@ -124,6 +124,9 @@ pub(crate) const GROUPS: &[Group] = &[
             ("readlinkat", 267),
             ("unlink", 87),
             ("unlinkat", 263),
+            ("mkdir", 83),
+            ("mkdirat", 258),
+            ("rmdir", 84),
             ("getxattr", 191),
             ("lgetxattr", 192),
             ("listxattr", 194),
@@ -136,9 +139,6 @@ pub(crate) const GROUPS: &[Group] = &[
         fate: Fate::StopsInPathMode,
         why: "Paths that create or move names: in mode A a name in /run/netns belongs to the stack; otherwise the private mount tree holds it.",
         calls: &[
-            ("mkdir", 83),
-            ("mkdirat", 258),
-            ("rmdir", 84),
             ("rename", 82),
             ("renameat", 264),
             ("renameat2", 316),
@@ -217,8 +217,13 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Refused,
-        why: "BPF programs reach devices, cgroups and traces of the whole host, and performance counters its other programs.",
-        calls: &[("bpf", 321), ("perf_event_open", 298)],
+        why: "Performance counters reach other programs of the host.",
+        calls: &[("perf_event_open", 298)],
+    },
+    Group {
+        fate: Fate::Stops,
+        why: "BPF programs reach devices, cgroups and traces of the whole host: refused. The supervisor serves what `ip vrf exec` does, without a program.",
+        calls: &[("bpf", 321)],
     },
     Group {
         fate: Fate::Refused,

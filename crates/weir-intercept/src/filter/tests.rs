@@ -273,7 +273,7 @@ fn arguments_are_compared() {
 
 #[test]
 fn modes_differ() {
-    let calls = [libc::SYS_mkdirat, libc::SYS_exit_group];
+    let calls = [libc::SYS_renameat, libc::SYS_exit_group];
     for call in calls {
         assert_eq!(ask(MODE_U, call, [0; 6]), ALLOW);
         assert_eq!(ask(MODE_A, call, [0; 6]), NOTIFY);

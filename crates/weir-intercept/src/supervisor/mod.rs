@@ -6,7 +6,7 @@
 //! be available at once), [`namespace`] (unshare, setns, mounts of namespace files, lifetime of
 //! namespaces), [`nsfs`] (`statfs` and ioctls of namespace files), [`path`] (resolution of path
 //! arguments), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`),
-//! [`ioctl`] (`SIOC*`), [`tun`] (`/dev/net/tun`), [`wait`] (timed waits), [`clock`] (reads of the clock), [`alarm`]
+//! [`cgroup`] (`/run/cgroup2` and `bpf`), [`ioctl`] (`SIOC*`), [`tun`] (`/dev/net/tun`), [`wait`] (timed waits), [`clock`] (reads of the clock), [`alarm`]
 //! (timers). [`spin`] says when it sleeps between events of sockets.
 //!
 //! The thread takes one call at a time. It identifies an open file of a client by (device, inode),
@@ -16,6 +16,7 @@
 //! outlives the call, [`Listener::is_waiting`] makes sure that the memory read belonged to the
 //! caller.
 mod alarm;
+pub(crate) mod cgroup;
 mod clock;
 mod files;
 mod internet;
@@ -38,6 +39,7 @@ mod wait;
 pub(crate) use internet::{MOST_POLLED, STAMPS};
 
 use crate::backend::{Attendant, Backend, Errno, NsId, StackInfo};
+use crate::cgroup::Cgroups;
 use crate::look;
 use crate::runtime::Runtime;
 use crate::seccomp::{Answer, Call, Listener};
@@ -103,6 +105,8 @@ pub(crate) struct Supervisor {
     readers: clock::Readers,
     /// The timers that programs have created.
     created: alarm::Created,
+    /// The cgroups of `ip vrf exec`.
+    cgroup: cgroup::Launch,
     /// The stack's work for sockets, if this thread does it.
     attendant: Option<Box<dyn Attendant>>,
     /// The buffer of a datagram.
@@ -129,6 +133,7 @@ impl Supervisor {
         let tasks = Tasks::of_launch(setup.carrier, setup.keeper, setup.start_in, &setup.runtime);
         backend.hold(setup.launch, setup.start_in);
         let listener = Arc::new(listener);
+        let cgroups = Cgroups::of(&setup.runtime);
         if let Some(waits) = &setup.waits {
             waits.attach(&listener, setup.keeper)?;
         }
@@ -146,6 +151,7 @@ impl Supervisor {
             calls: parked::Calls::default(),
             readers: clock::Readers::default(),
             created: alarm::Created::default(),
+            cgroup: cgroup::Launch::new(cgroups),
             attendant: None,
             packet: Vec::new(),
             held: BTreeMap::new(),
@@ -315,6 +321,7 @@ impl Supervisor {
             libc::SYS_umount2 => self.unmount(call),
             libc::SYS_pivot_root => self.in_own_namespace(call, "mnt"),
             libc::SYS_sethostname | libc::SYS_setdomainname => self.in_own_namespace(call, "uts"),
+            libc::SYS_bpf => self.bpf(call),
             libc::SYS_pidfd_getfd => self.pidfd_getfd(call),
             libc::SYS_clone if call.int(0) & libc::CLONE_NEWNET == 0 => {
                 self.tasks.before_thread(call.tid);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file system of a namespace's file, nsfs, and `ioctl(NS_GET_*)`.
+//! The file systems of a namespace's file, nsfs, and of cgroups, and `ioctl(NS_GET_*)`.
 //!
 //! The file is an empty one on a tmpfs ([`crate::runtime`]). Container runtimes check whether a
 //! path is a namespace by the magic number of its file system; therefore `statfs` and `fstatfs` of
@@ -23,6 +23,8 @@ use std::path::Path;
 
 /// `NSFS_MAGIC`
 const MAGIC: i64 = 0x6e73_6673;
+/// `CGROUP2_SUPER_MAGIC`
+const CGROUP_MAGIC: i64 = 0x6367_7270;
 /// The longest file name (`NAME_MAX`).
 const NAME_LENGTH: i64 = 255;
 /// `ST_VALID`
@@ -35,13 +37,13 @@ const GET_OWNER_UID: u32 = 0xb704;
 /// The trapped requests: all `NSIO` requests of Linux 6.1.
 pub(crate) const REQUESTS: std::ops::RangeInclusive<u32> = GET_USERNS..=GET_OWNER_UID;
 
-/// Returns a `struct statfs` of a 64-bit architecture, as Linux 6.1 fills it.
-fn statfs_of_nsfs() -> Vec<u8> {
+/// Returns a `struct statfs` of a 64-bit architecture for nsfs or cgroup2, as Linux 6.1 fills it.
+fn statfs_of(magic: i64) -> Vec<u8> {
     let page = sys::page_size() as i64;
     // f_type, f_bsize; f_blocks, f_bfree, f_bavail, f_files, f_ffree; f_fsid; f_namelen, f_frsize,
     // f_flags; four spare words.
     let mut words = [0i64; 15];
-    (words[0], words[1]) = (MAGIC, page);
+    (words[0], words[1]) = (magic, page);
     (words[8], words[9], words[10]) = (NAME_LENGTH, page, FLAGS);
     words.into_iter().flat_map(i64::to_ne_bytes).collect()
 }
@@ -81,23 +83,34 @@ impl Supervisor {
                 return Ok(Answer::Value(0));
             }
             Place::Name(_) => true,
+            Place::Cgroup(path) => {
+                fs::symlink_metadata(self.cgroup.cgroups.real(&path))?;
+                return self.answer_statfs(call, Some(CGROUP_MAGIC), out);
+            }
             Place::Elsewhere => self.names_namespace(call, libc::AT_FDCWD, path),
             _ => false,
         };
-        self.answer_statfs(call, is_namespace, out)
+        self.answer_statfs(call, is_namespace.then_some(MAGIC), out)
     }
 
     /// Serves `fstatfs`.
     pub(super) fn fstatfs(&mut self, call: &Call) -> Handled {
         let namespace = self.setup.runtime.namespace_of_fd(call.tid, call.int(0));
-        self.answer_statfs(call, namespace.is_some(), call.args[1])
+        let magic = match namespace {
+            Some(_) => Some(MAGIC),
+            None => fs::read_link(format!("/proc/{}/fd/{}", call.tid, call.int(0)))
+                .ok()
+                .and_then(|path| self.cgroup.cgroups.path_of(&path))
+                .map(|_| CGROUP_MAGIC),
+        };
+        self.answer_statfs(call, magic, call.args[1])
     }
 
-    fn answer_statfs(&self, call: &Call, is_namespace: bool, out: u64) -> Handled {
-        if !is_namespace {
+    fn answer_statfs(&self, call: &Call, magic: Option<i64>, out: u64) -> Handled {
+        let Some(magic) = magic else {
             return Ok(Answer::Continue);
-        }
-        sys::write_memory(call.tid, out, &statfs_of_nsfs())?;
+        };
+        sys::write_memory(call.tid, out, &statfs_of(magic))?;
         Ok(Answer::Value(0))
     }
 

@@ -9,6 +9,7 @@
 //! | removal of a namespace's name (both modes) | `EBUSY`, as for a mount point |
 //! | `/proc/PID/{uid_map,gid_map,setgroups}`, for writing | a sink, if the process asked for a user namespace and was answered without one |
 //! | `/proc/PID/net/...` of a process outside | `EACCES`: it shows the host's network |
+//! | `/run/cgroup2/...`, `/proc/PID/cgroup`, `/proc/mounts` | the cgroups of `ip vrf exec` ([`super::cgroup`]) |
 //! | `/dev/net/tun` | a device of the caller's namespace ([`super::tun`]) |
 //!
 //! Relative paths start at the caller's working directory or directory descriptor. Dots are
@@ -18,12 +19,13 @@
 use super::served::Served;
 use super::{Handled, Supervisor};
 use crate::backend::{Errno, Tree};
+use crate::cgroup::MOUNT;
 use crate::seccomp::{Answer, Call};
 use crate::sys;
 use crate::task::process_of;
 use std::fs;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The meaning of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,12 @@ pub(super) enum Place {
     Served(Served),
     /// `/proc/PID/net`, or a path below it, of a process in no namespace of the stack.
     Foreign,
+    /// A path in the hierarchy of cgroups.
+    Cgroup(String),
+    /// `/proc/PID/cgroup`.
+    Membership(u32),
+    /// `/proc/PID/mounts`.
+    Mounts(u32),
     /// `/dev/net/tun`.
     Tun,
     /// A setting of the host: a path below `/proc/sys` or `/sys` that the stack does not serve.
@@ -137,6 +145,15 @@ impl Supervisor {
             .or_else(|| below(path, self.setup.user_names.as_deref()?))
     }
 
+    /// Returns the path in the hierarchy of cgroups that a path means: from its mount, or through an open directory.
+    fn cgroup_at(&self, path: &str) -> Option<String> {
+        let mounted = below(path, MOUNT).or_else(|| below(path.strip_prefix("/var")?, MOUNT));
+        match mounted {
+            Some(path) => Some(path.to_string()),
+            None => self.cgroup.cgroups.path_of(Path::new(path)),
+        }
+    }
+
     /// Resolves the path argument of a call. A path that cannot be read is left to the kernel.
     pub(super) fn place(&mut self, call: &Call, at: i32, address: u64) -> Place {
         let path = match sys::read_string(call.tid, address) {
@@ -191,6 +208,11 @@ impl Supervisor {
                 return Place::Served(served);
             }
         }
+        if !self.setup.host_network
+            && let Some(cgroup) = self.cgroup_at(path)
+        {
+            return Place::Cgroup(cgroup);
+        }
         if path == "/dev/net/tun" {
             return Place::Tun;
         }
@@ -223,7 +245,7 @@ impl Supervisor {
             return Place::HostSetting;
         }
         let (mut thread, mut rest) = match first {
-            "net" => (call.tid, path),
+            "net" | "mounts" => (call.tid, path),
             "self" => (process_of(call.tid).unwrap_or(call.tid), rest),
             "thread-self" => (call.tid, rest),
             _ => match first.parse() {
@@ -236,6 +258,11 @@ impl Supervisor {
             && let Ok(tid) = tid.parse()
         {
             (thread, rest) = (tid, below_task);
+        }
+        match rest {
+            "cgroup" if !self.setup.host_network => return Place::Membership(thread),
+            "mounts" if !self.setup.host_network => return Place::Mounts(thread),
+            _ => {}
         }
         if rest == "ns/net" {
             return Place::Namespace(thread);
@@ -262,10 +289,13 @@ impl Supervisor {
             Place::Elsewhere
             | Place::File(..)
             | Place::Tun
+            | Place::Membership(_)
+            | Place::Mounts(_)
             | Place::UserMap
             | Place::HostSetting => Ok(None),
             Place::Foreign => Err(Errno(libc::EACCES)),
             Place::Name(path) => Ok(Some(path)),
+            Place::Cgroup(path) => Ok(Some(self.cgroup.cgroups.real(&path))),
             Place::Namespace(thread) => match self.tasks.namespace_of(thread) {
                 Some(ns) => Ok(Some(self.setup.runtime.namespace_path(ns)?)),
                 None => Ok(None),
@@ -318,6 +348,14 @@ impl Supervisor {
                 );
                 return Err(Errno(libc::EACCES));
             }
+            Place::Membership(_) | Place::Mounts(_)
+                if flags & (libc::O_ACCMODE | libc::O_PATH) != libc::O_RDONLY =>
+            {
+                return Ok(Answer::Continue);
+            }
+            Place::Membership(process) => return self.open_membership(call, process, flags),
+            Place::Mounts(process) => return self.open_mounts(call, process, flags),
+            Place::Cgroup(path) => return self.open_cgroup(call, &path, flags),
             Place::Tun if self.setup.host_network => return Ok(Answer::Continue),
             Place::Tun => return self.open_tun(call, flags),
             Place::Served(served) => return self.open_served(call, &served, flags),
@@ -452,13 +490,15 @@ impl Supervisor {
     }
 
     pub(super) fn make_directory(&mut self, call: &Call, at: i32, address: u64) -> Handled {
-        match self.name_argument(call, at, address) {
-            None => Ok(Answer::Continue),
-            Some(path) => {
-                fs::create_dir(path)?;
-                Ok(Answer::Value(0))
+        match self.place(call, at, address) {
+            Place::Name(path) => fs::create_dir(path)?,
+            Place::Cgroup(path) => {
+                self.still_waiting(call)?;
+                self.cgroup.cgroups.make(&path)?;
             }
+            _ => return Ok(Answer::Continue),
         }
+        Ok(Answer::Value(0))
     }
 
     pub(super) fn unlink(&mut self, call: &Call, at: i32, address: u64, flags: i32) -> Handled {
@@ -467,8 +507,15 @@ impl Supervisor {
         if self.names_namespace(call, at, address) {
             return Err(Errno(libc::EBUSY));
         }
-        let Some(path) = self.name_argument(call, at, address) else {
-            return Ok(Answer::Continue);
+        let path = match self.place(call, at, address) {
+            Place::Name(path) => path,
+            Place::Cgroup(path) if flags & libc::AT_REMOVEDIR != 0 => {
+                self.still_waiting(call)?;
+                self.cgroup.cgroups.remove(&path)?;
+                return Ok(Answer::Value(0));
+            }
+            Place::Cgroup(_) => return Err(Errno(libc::EPERM)),
+            _ => return Ok(Answer::Continue),
         };
         if path == self.setup.runtime.names() {
             return Err(Errno(libc::EBUSY));
@@ -494,11 +541,12 @@ impl Supervisor {
         }
     }
 
-    /// Serves extended attributes of a name in `/run/netns` or of a served file, which have none.
+    /// Serves extended attributes of a name in `/run/netns`, of a served file or of a cgroup, which have none.
     pub(super) fn no_attributes(&mut self, call: &Call, none: Result<i64, i32>) -> Handled {
         let path = match self.place(call, libc::AT_FDCWD, call.args[0]) {
             Place::Name(path) => path,
             Place::Served(served) => self.placeholder(&served)?,
+            Place::Cgroup(path) => self.cgroup.cgroups.real(&path),
             _ => return Ok(Answer::Continue),
         };
         fs::symlink_metadata(path)?;

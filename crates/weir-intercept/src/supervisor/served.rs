@@ -272,6 +272,16 @@ impl Supervisor {
                 pipe,
             },
         );
+        self.hand_out_writer(call, &file, close_on_exec)
+    }
+
+    /// Gives a file to the caller at a number at which writes stop.
+    pub(super) fn hand_out_writer(
+        &mut self,
+        call: &Call,
+        file: &OwnedFd,
+        close_on_exec: bool,
+    ) -> Handled {
         for number in WRITE_FDS {
             let taken = fs::symlink_metadata(format!("/proc/{}/fd/{number}", call.tid)).is_ok();
             if !taken
@@ -288,6 +298,9 @@ impl Supervisor {
     }
 
     pub(super) fn write(&mut self, call: &Call, address: u64, length: u64) -> Handled {
+        if let Some(done) = self.write_procs(call, address, length) {
+            return done;
+        }
         let Some(served) = self.writer_of(call) else {
             return match self.plain_of(call) {
                 Some(socket) => self.send_datagram(call, socket),

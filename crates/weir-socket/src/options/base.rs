@@ -49,7 +49,10 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
     if name == so::BINDTOIFINDEX {
         return match val {
             ..0 => Err(errno::EINVAL),
-            index => bind_to_index(socket, cx, index as u32),
+            index => {
+                socket.bind_to_device(cx, index as u32);
+                Ok(())
+            }
         };
     }
     {
@@ -187,13 +190,7 @@ fn bind_to_device(socket: &Socket, cx: &mut Cx<'_>, value: &[u8]) -> Result<(), 
             device.ifindex()
         }
     };
-    bind_to_index(socket, cx, index)
-}
-
-/// Binds to the device of an index, which need not exist (`sock_bindtoindex_locked`).
-fn bind_to_index(socket: &Socket, cx: &mut Cx<'_>, index: u32) -> Result<(), i32> {
-    socket.state().device = index;
-    socket.publish(cx);
+    socket.bind_to_device(cx, index);
     Ok(())
 }
 

@@ -115,11 +115,16 @@ impl Supervisor {
         if flags & !(KIND_MASK | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
             return Err(Errno(libc::EINVAL));
         }
+        let device = match family {
+            libc::AF_INET | libc::AF_INET6 => self.device_by_cgroup(call.tid),
+            _ => 0,
+        };
         let open = InetCall::Open {
             ns,
             family,
             kind,
             protocol,
+            device,
         };
         // The socket of a caller that has died closes, since nobody gets its descriptor.
         let reply = self.inet(open, &[]).inspect_err(|error| {

@@ -40,7 +40,7 @@ impl Supervisor {
             return Ok(Answer::Continue);
         };
         // The kernel reports what is wrong.
-        let limit = sys::most_files(self.process(call)).unwrap_or(u64::MAX);
+        let limit = sys::soft_limit(self.process(call), libc::RLIMIT_NOFILE).unwrap_or(u64::MAX);
         let is_valid = u64::try_from(number).is_ok_and(|number| number < limit)
             && number != call.int(0)
             && flags & !libc::O_CLOEXEC == 0;

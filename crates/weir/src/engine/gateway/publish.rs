@@ -266,6 +266,7 @@ fn open(
         },
         kind,
         protocol: 0,
+        device: 0,
     };
     let reply = engine.inet(call, &[])?;
     let id = SocketId(reply.value as u64);

@@ -174,7 +174,8 @@ impl Engine {
                 family,
                 kind,
                 protocol,
-            } => self.open(ns, family, kind, protocol),
+                device,
+            } => self.open(ns, (family, kind, protocol), device),
             InetCall::OpenTun { ns } => self.open_tun(ns),
             InetCall::Tun(id, request) => self.tun_ioctl(id, request, bytes),
             InetCall::Bind(id) => {
@@ -452,12 +453,23 @@ impl Engine {
         Ok((endpoint, client))
     }
 
-    fn open(&self, ns: NsId, family: i32, kind: i32, protocol: i32) -> Result<InetReply, Errno> {
+    fn open(
+        &self,
+        ns: NsId,
+        (family, kind, protocol): (i32, i32, i32),
+        device: u32,
+    ) -> Result<InetReply, Errno> {
         let ns = self.ns(ns)?;
         let is_stream = kind == libc::SOCK_STREAM;
         let (endpoint, client) = self.endpoint_for(ns.id, is_stream)?;
         let user: Arc<dyn User> = endpoint.clone();
-        let opened = self.with_cx(|cx| Socket::open(cx, &ns, family, kind, protocol, user));
+        let opened = self.with_cx(|cx| {
+            let socket = Socket::open(cx, &ns, family, kind, protocol, user)?;
+            if device != 0 {
+                socket.bind_to_device(cx, device);
+            }
+            Ok(socket)
+        });
         self.add(endpoint, opened.map_err(Errno)?, client)
     }
 
