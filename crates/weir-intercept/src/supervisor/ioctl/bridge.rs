@@ -174,7 +174,7 @@ impl Supervisor {
 }
 
 fn name_at(call: &Call, at: u64) -> Result<[u8; IFNAMSIZ], Errno> {
-    Ok(sys::read_array(call.tid, at)?)
+    sys::read_array(call.tid, at)
 }
 
 /// Reads three words.
