@@ -2,8 +2,8 @@
 //! The groups that the sockets of VXLAN devices have joined (`vxlan_multicast_join`, `vxlan_multicast_leave`).
 //!
 //! A device whose remote is a group joins it at its underlay device while it is up, and so do the identifiers of a device
-//! that filters by them. The membership is one of the port's socket: devices that share a port and a group join it once, the last of them leaves it, and a port that is closed
-//! leaves all.
+//! that filters by them. The membership is one of the port's socket. Devices that share a port and a group join it once,
+//! and the last of them leaves it. A port that is closed leaves all.
 
 use std::net::IpAddr;
 use std::sync::Arc;
