@@ -387,9 +387,7 @@ impl Supervisor {
     fn interface_list(&mut self, call: &Call, ns: NsId, at: u64) -> Handled {
         let ifconf: [u8; 16] = sys::read_array(call.tid, at)?;
         let room = usize::try_from(int(&ifconf)).map_err(|_| Errno(libc::EINVAL))?;
-        let mut pointer = [0; 8];
-        pointer.copy_from_slice(&ifconf[8..]);
-        let pointer = u64::from_ne_bytes(pointer);
+        let pointer = long(&ifconf[8..]);
         let mut out = Vec::new();
         for address in self.addresses(ns)? {
             let mut ifreq = [0; IFREQ];
@@ -525,6 +523,12 @@ fn int(bytes: &[u8]) -> i32 {
     bytes
         .first_chunk()
         .map_or(0, |bytes| i32::from_ne_bytes(*bytes))
+}
+
+fn long(bytes: &[u8]) -> u64 {
+    bytes
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }
 
 fn c_bytes(bytes: &[u8]) -> &[u8] {

@@ -4,7 +4,7 @@
 //! The settings of bridges and ports are files of `/sys/class/net`. Of the private requests of a bridge
 //! (`SIOCDEVPRIVATE`), which older programs made for them, those that add and remove a port are served, because `brctl`
 //! repeats a refused request that way. The others fail with EOPNOTSUPP.
-use super::{IFNAMSIZ, Key, Link, c_bytes, int, read_link, request};
+use super::{IFNAMSIZ, Key, Link, c_bytes, int, long, read_link, request};
 use crate::backend::{Errno, NsId};
 use crate::seccomp::{Answer, Call};
 use crate::supervisor::{Handled, Supervisor};
@@ -182,11 +182,6 @@ fn words_at(call: &Call, at: u64) -> Result<[u64; 3], Errno> {
     let bytes: [u8; 24] = sys::read_array(call.tid, at)?;
     let word = |n: usize| long(&bytes[n * 8..]);
     Ok([word(0), word(1), word(2)])
-}
-
-fn long(bytes: &[u8]) -> u64 {
-    let first = bytes.first_chunk().copied();
-    u64::from_ne_bytes(first.unwrap_or_default())
 }
 
 fn numbered(link: &Link) -> IfInfoMsg {

@@ -2,7 +2,7 @@
 //! `SIOCETHTOOL`: the old interface of `ethtool` (`dev_ethtool`, net/ethtool/ioctl.c). The backend knows the
 //! commands; the number of bytes that a client passes with each is here.
 
-use super::{IFNAMSIZ, IFREQ, c_bytes};
+use super::{IFNAMSIZ, IFREQ, c_bytes, long};
 use crate::backend::NsId;
 use crate::seccomp::{Answer, Call};
 use crate::supervisor::{Handled, Supervisor};
@@ -40,9 +40,7 @@ impl Supervisor {
     /// Serves `SIOCETHTOOL`, whose ifreq holds a name and the address of the command.
     pub(super) fn ethtool(&mut self, call: &Call, ns: NsId, address: u64) -> Handled {
         let ifreq: [u8; IFREQ] = sys::read_array(call.tid, address)?;
-        let mut pointer = [0; 8];
-        pointer.copy_from_slice(&ifreq[IFNAMSIZ..IFNAMSIZ + 8]);
-        let pointer = u64::from_ne_bytes(pointer);
+        let pointer = long(&ifreq[IFNAMSIZ..]);
         let [a, b, c, d] = sys::read_array(call.tid, pointer)?;
         let number = u32::from_ne_bytes([a, b, c, d]);
         // Not every command has a second word.

@@ -2,7 +2,7 @@
 //! Ioctls that belong to a kind of device (`SIOCDEVPRIVATE`): those of IP tunnels, `ip tunnel`. The backend knows the
 //! requests and the structures.
 
-use super::{IFNAMSIZ, IFREQ, c_bytes};
+use super::{IFNAMSIZ, IFREQ, c_bytes, long};
 use crate::backend::NsId;
 use crate::seccomp::{Answer, Call};
 use crate::supervisor::{Handled, Supervisor};
@@ -19,9 +19,7 @@ impl Supervisor {
     /// Serves a request whose ifreq holds a name and the address of a structure.
     pub(super) fn tunnel(&mut self, call: &Call, ns: NsId, request: u32, address: u64) -> Handled {
         let ifreq: [u8; IFREQ] = sys::read_array(call.tid, address)?;
-        let mut pointer = [0; 8];
-        pointer.copy_from_slice(&ifreq[IFNAMSIZ..IFNAMSIZ + 8]);
-        let pointer = u64::from_ne_bytes(pointer);
+        let pointer = long(&ifreq[IFNAMSIZ..]);
         let mut given = vec![0; LONGEST];
         // Not every request passes a structure, and most are shorter.
         let n = sys::read_memory(call.tid, pointer, &mut given).unwrap_or(0);
