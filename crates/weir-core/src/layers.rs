@@ -93,8 +93,8 @@ impl Path {
 /// Hears of an event of a device.
 pub type HearDevice = fn(&Site<'_>, Event);
 
-/// Finds the devices that are deleted together with a device, or with the namespace.
-pub type Above = fn(&Namespace, Option<&Device>, &Guard) -> Vec<Arc<Device>>;
+/// Calls a function with each device that is deleted together with a device, or with the namespace.
+pub type Above = fn(&Namespace, Option<&Device>, &Guard, &mut dyn FnMut(Arc<Device>));
 
 /// A part of the stack above the core. Every hook is optional.
 pub struct Module {

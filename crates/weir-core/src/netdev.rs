@@ -230,8 +230,9 @@ pub fn unregister(stack: &Stack, devices: &[Arc<Device>]) {
         rest.extend(dependents.map(|dependent| (dependent, None)));
         let vlans = device.vlans(guard).iter();
         rest.extend(vlans.map(|(_, _, vlan)| (vlan.clone(), Some(at))));
-        let tunnels = above(stack, &ns, Some(&device), guard).into_iter();
-        rest.extend(tunnels.map(|tunnel| (tunnel, Some(at))));
+        above(stack, &ns, Some(&device), guard, &mut |tunnel| {
+            rest.push((tunnel, Some(at)));
+        });
         let above = Vec::new();
         all.push(Doomed { device, ns, above });
     }
@@ -300,7 +301,8 @@ pub fn attach(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<De
 pub fn remove_all(stack: &Stack, ns: &Arc<Namespace>) {
     // The loopback device goes last, as in Linux: other devices may still have routes through it.
     let mut devices = ns.all_devices();
-    devices.extend(above(stack, ns, None, &stack.domain.pin()));
+    let add = &mut |device| devices.push(device);
+    above(stack, ns, None, &stack.domain.pin(), add);
     devices.reverse();
     unregister(stack, &devices);
 }
@@ -457,20 +459,19 @@ pub fn stands_on(stack: &Stack, guard: &Guard, device: &Arc<Device>, other: &Dev
     false
 }
 
-/// Returns the devices that other modules delete together with a device, or with the namespace.
+/// Calls `add` with each device that other modules delete together with a device, or with the namespace.
 fn above(
     stack: &Stack,
     ns: &Namespace,
     device: Option<&Device>,
     guard: &Guard,
-) -> Vec<Arc<Device>> {
-    let mut all = Vec::new();
+    add: &mut dyn FnMut(Arc<Device>),
+) {
     for module in stack.layers.modules {
         if let Some(above) = module.above {
-            all.extend(above(ns, device, guard));
+            above(ns, device, guard, add);
         }
     }
-    all
 }
 
 /// Sends a device's current state to the listeners; `change` is `ifi_change` (`rtmsg_ifinfo`).

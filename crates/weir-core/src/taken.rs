@@ -94,11 +94,11 @@ impl List {
     /// # Errors
     /// ENOENT if there is no such reference.
     pub fn remove(&mut self, mac: Mac, reference: Reference) -> Result<(), Error> {
-        let none = Error::new(errno::ENOENT);
-        let at = self.find(mac).ok_or(none.clone())?;
-        let entry = self.0.get_mut(at).ok_or(none.clone())?;
+        let none = || Error::new(errno::ENOENT);
+        let at = self.find(mac).ok_or_else(none)?;
+        let entry = self.0.get_mut(at).ok_or_else(none)?;
         if reference != Reference::Plain && !std::mem::replace(&mut entry.global, false) {
-            return Err(none);
+            return Err(none());
         }
         self.release(at);
         Ok(())

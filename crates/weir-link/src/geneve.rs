@@ -88,10 +88,18 @@ pub static MODULE: Module = Module {
 };
 
 /// The devices whose underlay is a namespace that is being deleted.
-fn above(ns: &Namespace, device: Option<&Device>, _guard: &Guard) -> Vec<Arc<Device>> {
-    let all = socket::tunnels(ns).filter(|_| device.is_none());
-    let all = all.map_or_else(Vec::new, Tunnels::devices);
-    all.into_iter().map(|(device, _)| device).collect()
+fn above(
+    ns: &Namespace,
+    device: Option<&Device>,
+    _guard: &Guard,
+    add: &mut dyn FnMut(Arc<Device>),
+) {
+    if device.is_none()
+        && let Some(tunnels) = socket::tunnels(ns)
+    {
+        let all = tunnels.devices().into_iter();
+        all.for_each(|(device, _)| add(device));
+    }
 }
 
 /// Returns the largest MTU in bytes.

@@ -194,10 +194,16 @@ fn announce(stack: &Stack, guard: &Guard, lower: &Arc<Device>, change: u32) {
 }
 
 /// Returns the macvlans of a device (`NETDEV_UNREGISTER`).
-fn above(_ns: &Namespace, device: Option<&Device>, guard: &Guard) -> Vec<Arc<Device>> {
-    let port = device.and_then(|device| port_of(device, guard));
-    let members = port.map(|port| port.members(guard)).unwrap_or_default();
-    members.iter().map(|member| member.device.clone()).collect()
+fn above(
+    _ns: &Namespace,
+    device: Option<&Device>,
+    guard: &Guard,
+    add: &mut dyn FnMut(Arc<Device>),
+) {
+    if let Some(port) = device.and_then(|device| port_of(device, guard)) {
+        let members = port.members(guard).iter();
+        members.for_each(|member| add(member.device.clone()));
+    }
 }
 
 /// `macvlan_device_event`

@@ -186,9 +186,17 @@ pub static MODULE: Module = Module {
 };
 
 /// The tunnels whose underlay is a namespace that is being deleted.
-fn above(ns: &Namespace, device: Option<&Device>, _guard: &Guard) -> Vec<Arc<Device>> {
-    let all = tunnels(ns).filter(|_| device.is_none());
-    all.map_or_else(Vec::new, |tunnels| tunnels.devices())
+fn above(
+    ns: &Namespace,
+    device: Option<&Device>,
+    _guard: &Guard,
+    add: &mut dyn FnMut(Arc<Device>),
+) {
+    if device.is_none()
+        && let Some(tunnels) = tunnels(ns)
+    {
+        tunnels.devices().into_iter().for_each(add);
+    }
 }
 
 /// Creates a tunnel (`ip_tunnel_newlink`).

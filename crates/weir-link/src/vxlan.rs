@@ -263,9 +263,9 @@ fn default_remote(conf: &Config) -> Remote {
 
 /// The devices that go when `device` goes: those that name it as their underlay. Without it, all whose underlay
 /// the namespace is.
-fn above(ns: &Namespace, device: Option<&Device>, guard: &Guard) -> Vec<Arc<Device>> {
+fn above(ns: &Namespace, device: Option<&Device>, guard: &Guard, add: &mut dyn FnMut(Arc<Device>)) {
     let Some(tunnels) = socket::tunnels(ns) else {
-        return Vec::new();
+        return;
     };
     let all = tunnels.devices().into_iter();
     let on = |vxlan: &Vxlan| {
@@ -273,8 +273,7 @@ fn above(ns: &Namespace, device: Option<&Device>, guard: &Guard) -> Vec<Arc<Devi
         device.is_none_or(|device| device.ifindex() == lower)
     };
     all.filter(|(_, vxlan)| on(vxlan))
-        .map(|(device, _)| device)
-        .collect()
+        .for_each(|(device, _)| add(device));
 }
 
 /// VXLAN in the stack.

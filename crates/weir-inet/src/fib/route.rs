@@ -529,7 +529,11 @@ pub struct Leaf<D: RouteDevice> {
 
 impl<D: RouteDevice> Leaf<D> {
     /// Creates a leaf, or returns `None` if there is no route left.
-    pub(super) fn new(routes: Vec<Alias<D>>) -> Option<Self> {
+    pub(super) fn new(mut routes: Vec<Alias<D>>) -> Option<Self> {
+        if routes.len() == 1 {
+            let first = routes.pop()?;
+            return Some(Self { first, rest: None });
+        }
         let mut routes = routes.into_iter();
         let first = routes.next()?;
         Some(Self {

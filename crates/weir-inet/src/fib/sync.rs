@@ -173,10 +173,10 @@ impl<D: RouteDevice> Family<u128, D> {
     pub fn device_lost(&self, ifindex: u32, loss: Loss, events: &mut Vec<Event<u128, D>>) {
         let by = |info: &RouteInfo<D>| info.hops.first().is_some_and(|hop| hop.oif == ifindex);
         if loss == Loss::Carrier {
-            self.infos.mark();
             self.each_info_of(ifindex, |info| {
                 let ours = [rta::rtn::LOCAL, rta::rtn::ANYCAST].contains(&info.spec.kind);
                 if by(info) && !ours {
+                    self.infos.mark();
                     info.hops.iter().for_each(|hop| hop.set(loss.flags()));
                 }
             });

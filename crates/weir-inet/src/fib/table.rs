@@ -135,7 +135,7 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
     ) -> Result<R, Error> {
         let dst = dst.masked(dst_len);
         self.lpm.update(dst, dst_len, |leaf| {
-            let mut routes = leaf.map(Leaf::to_vec).unwrap_or_default();
+            let mut routes = leaf.map_or_else(|| Vec::with_capacity(1), Leaf::to_vec);
             let answer = match change(&mut routes) {
                 Err(error) => return (Change::Keep, Err(error)),
                 Ok((false, answer)) => return (Change::Keep, Ok(answer)),

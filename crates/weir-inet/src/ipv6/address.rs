@@ -396,9 +396,13 @@ impl Work<'_, '_> {
             return;
         };
         let site = self.site;
-        if !site.is_quiet() && !self.state.joined.contains_key(&address) {
-            self.state.joined.insert(address, None);
-            self.join_solicited(address);
+        let mut detects = None;
+        if !site.is_quiet() {
+            detects = self.state.joined.get(&address).map(Option::is_some);
+            if detects.is_none() {
+                self.state.joined.insert(address, None);
+                self.join_solicited(address);
+            }
         }
         let tentative = self.list.get(at).is_some_and(|a| a.is_tentative());
         let unwanted = site.device.conf().ipv6.get(Ipv6Conf::AcceptDad) < 1
@@ -406,14 +410,14 @@ impl Work<'_, '_> {
         if site.is_quiet() || unwanted || !tentative {
             return self.finish_dad(address);
         }
-        if !site.device.ipv6().addresses.is_ready() || self.state.detects(address) {
+        if !site.device.ipv6().addresses.is_ready() || detects == Some(true) {
             return;
         }
         let probes = site.device.conf().ipv6.get(Ipv6Conf::DadTransmits);
         let timer = arm_dad(&site, address, site.stack.clock.now());
-        self.state
-            .joined
-            .insert(address, Some(Dad { timer, probes }));
+        if let Some(dad) = self.state.joined.get_mut(&address) {
+            *dad = Some(Dad { timer, probes });
+        }
     }
 
     fn start_all(&mut self, addresses: &[&Arc<Address>]) {
