@@ -220,17 +220,17 @@ impl<K: Key, V: Send + Sync + 'static> Retired<K, V> {
         if self.count == 0 && self.entry.is_null() && self.index.is_null() {
             return;
         }
+        if self.count == 0 && self.index.is_null() {
+            // One word, which needs no memory to wait in.
+            let entry = RetiredEntry(self.entry);
+            // SAFETY: as below.
+            return domain.defer_bytes(0, move || unsafe { entry.free() });
+        }
         let bytes = self.nodes.iter().flatten().map(|node| {
             // SAFETY: the node is freed below.
             unsafe { node.bytes() }
         });
         let bytes = bytes.sum();
-        if self.count == 0 && self.index.is_null() {
-            // One word, which needs no memory to wait in.
-            let entry = RetiredEntry(self.entry);
-            // SAFETY: as below.
-            return domain.defer_bytes(bytes, move || unsafe { entry.free() });
-        }
         let alone = self.entry.is_null() && self.index.is_null();
         // SAFETY: all of it was unlinked before this call, and the domain runs the closure only
         // after every reader that could have seen it has finished.

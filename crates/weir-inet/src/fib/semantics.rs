@@ -446,8 +446,12 @@ impl<D: RouteDevice> Family<u32, D> {
         if let Some(object) = object {
             return Ok(self.infos.share(RouteInfo::new(spec, object)));
         }
-        let encaps = asked.iter().map(|hop| hop.encap.clone()).collect();
-        let info = RouteInfo::new(spec, Hops::with_encaps(hops, encaps));
+        let encaps = asked.iter().map(|hop| hop.encap.clone());
+        let hops = match asked.iter().any(|hop| hop.encap.is_some()) {
+            true => Hops::with_encaps(hops, encaps.collect()),
+            false => hops.into(),
+        };
+        let info = RouteInfo::new(spec, hops);
         info.rebalance();
         Ok(self.infos.share(info))
     }

@@ -51,6 +51,13 @@ impl Summary {
     fn may_have(&self, device: u32) -> bool {
         (self.least..=self.most).contains(&device)
     }
+
+    /// Returns what is said after an element has gone: the range of those that were there, which other nodes do not
+    /// overlap either.
+    fn less(self) -> Self {
+        let len = self.len - 1;
+        Self { len, ..self }
+    }
 }
 
 type Child<T> = (Summary, Node<T>);
@@ -107,8 +114,11 @@ fn replaced<V: Clone>(all: &[V], at: usize, value: V) -> Arc<[V]> {
 
 /// Returns a list without the one at `at`.
 fn removed<V: Clone>(all: &[V], at: usize) -> Arc<[V]> {
-    let left = (1..all.len()).map(|nth| all[nth - usize::from(nth <= at)].clone());
-    left.collect()
+    let (before, behind) = (&all[..at], &all[at + 1..]);
+    match before {
+        [] => behind.into(),
+        _ => before.iter().chain(behind).cloned().collect(),
+    }
 }
 
 /// Returns children of which one has been replaced by one or two.
@@ -160,12 +170,21 @@ impl<T: Element> Node<T> {
         }
     }
 
-    /// Returns `None` if nothing is left.
-    fn remove(&self, at: usize) -> Option<Child<T>> {
+    /// Removes an element of a node with this summary. Returns `None` if nothing is left.
+    fn remove(&self, summary: Summary, at: usize) -> Option<Child<T>> {
+        // Whether a multipath route is left has to be looked at.
+        let inner = |children| match summary.ecmp {
+            true => inner(children),
+            false => (summary.less(), Self::Inner(children)),
+        };
         match self {
             Self::Leaf(elements) => {
                 steps(elements.len());
-                (elements.len() > 1).then(|| leaf(removed(elements, at)))
+                let left = (elements.len() > 1).then(|| removed(elements, at))?;
+                Some(match summary.ecmp {
+                    true => leaf(left),
+                    false => (summary.less(), Self::Leaf(left)),
+                })
             }
             Self::Inner(children) => {
                 steps(children.len());
@@ -174,7 +193,8 @@ impl<T: Element> Node<T> {
                     at -= children[nth].0.len;
                     nth += 1;
                 }
-                match (children[nth].1.remove(at), &children[..]) {
+                let (summary, child) = &children[nth];
+                match (child.remove(*summary, at), &children[..]) {
                     (Some(child), [_]) => Some(child),
                     (Some(child), _) => Some(inner(replaced(children, nth, child))),
                     (None, [_]) => None,
@@ -220,6 +240,13 @@ pub(super) struct Sequence<T> {
 impl<T: Element> Sequence<T> {
     /// Returns `None` for no elements.
     pub(super) fn new(elements: Vec<T>) -> Option<Self> {
+        if elements.len() <= FAN {
+            let last = (!elements.is_empty()).then(|| elements.into())?;
+            return Some(Self {
+                root: None,
+                last: Some(last),
+            });
+        }
         let mut chunks = elements.chunks(FAN);
         let last = chunks.next_back()?.into();
         let mut level: Vec<Child<T>> = chunks.map(|part| leaf(part.into())).collect();
@@ -316,7 +343,7 @@ impl<T: Element> Sequence<T> {
         let (root, last) = match at.checked_sub(rooted) {
             None => {
                 let root = self.root.as_ref()?;
-                (root.1.remove(at), self.last.clone())
+                (root.1.remove(root.0, at), self.last.clone())
             }
             Some(at) => {
                 steps(self.last().len());

@@ -278,10 +278,9 @@ impl<D: RouteDevice> Family<u128, D> {
         for table in self.tables(&guard).filter(|table| concerned(table.id)) {
             let mut prefixes = Vec::new();
             let mut look = |key: u128, len: u8, leaf: &Leaf<D>| {
-                if let (Some(device), Some(many)) = (device, leaf.many()) {
-                    if many.find(device, |alias| goes(&alias.info, &[])).is_some() {
-                        prefixes.push((key, len));
-                    }
+                if device.is_some() && leaf.many().is_some() {
+                    // The removal looks for the route.
+                    prefixes.push((key, len));
                     return;
                 }
                 let alone = |alias: &Alias<D>| !alias.info.is_ecmp() && goes(&alias.info, &[]);
