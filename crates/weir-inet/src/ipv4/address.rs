@@ -405,6 +405,13 @@ impl Addresses {
         self.change.lock()
     }
 
+    /// Returns whether the device has no address, once the change in progress is over: the next one sees what became
+    /// of the device before this call.
+    fn has_none(&self) -> bool {
+        let _alone = self.lock();
+        !self.list.is_some()
+    }
+
     /// Runs a change, publishes the result and rearms the timer.
     fn change<R>(
         &self,
@@ -518,6 +525,9 @@ impl Addresses {
 
     /// Removes all addresses when the device leaves its namespace (`inetdev_destroy`).
     pub(super) fn clear(&self, site: &Site<'_>) {
+        if self.has_none() {
+            return;
+        }
         let changed = self.change(site, |work| {
             while !work.list.is_empty() {
                 work.remove(0, true);
@@ -532,10 +542,14 @@ impl Addresses {
     /// Restores the routes of the addresses when the device comes up. A loopback device without
     /// addresses gets 127.0.0.1/8 (`inetdev_event`, `fib_netdev_event`).
     pub(super) fn device_up(&self, site: &Site<'_>) {
+        let loopback = site.device.flags() & weir_netlink::ifla::iff::LOOPBACK != 0;
+        if !loopback && self.has_none() {
+            return crate::fib::host::found4(site.stack, site.ns, site.device);
+        }
         let changed = self.change(site, |work| {
             let device = work.site.device;
             let before = work.list.clone();
-            if device.flags() & weir_netlink::ifla::iff::LOOPBACK != 0 {
+            if loopback {
                 let now = work.site.stack.clock.now();
                 let mut address = Address {
                     local: Ipv4Addr::LOCALHOST,

@@ -13,6 +13,7 @@
 
 pub mod auto;
 mod dad;
+mod routes;
 mod stable;
 mod temporary;
 
@@ -33,10 +34,8 @@ use super::group::{ALL_NODES, ALL_ROUTERS, ROUTERS};
 use super::select::reach;
 use crate::addresses::{Changes, FOREVER, Listed, is_over, rest};
 use crate::clock::{SECOND, TimerId};
-use crate::device::Device;
-use crate::fib::address::{local6, multicast6, prefix6};
+use crate::fib::address::{local6, prefix6};
 use crate::fib::host::WithRoutes;
-use crate::fib::route::{Event, RouteConfig};
 use crate::fib::sync::Loss;
 use crate::ipv6::WithIpv6;
 use crate::kind::InterfaceId;
@@ -262,46 +261,6 @@ struct Work<'a, 's> {
 }
 
 impl Work<'_, '_> {
-    /// Adds a route. As in Linux, it is not an error if the route exists or cannot be added.
-    fn add_route(&mut self, config: &RouteConfig<u128>) {
-        let mut events = Vec::with_capacity(1);
-        let site = self.site;
-        let fib = &site.ns.fib().v6;
-        let _ = fib.add(config, &site.host(), site.guard, &mut events);
-        self.routes(events);
-    }
-
-    fn remove_route(&mut self, config: &RouteConfig<u128>) {
-        let mut events = Vec::with_capacity(1);
-        let site = self.site;
-        let _ = site.ns.fib().v6.delete(config, site.guard, &mut events);
-        self.routes(events);
-    }
-
-    fn routes(&mut self, events: Vec<Event<u128, Arc<Device>>>) {
-        if !events.is_empty() {
-            self.news.push(News::Routes(events));
-        }
-    }
-
-    /// Adds the prefix route of an address (`addrconf_prefix_route`).
-    fn add_prefix_route(&mut self, address: &Address) {
-        let config = prefix6(
-            address.network(),
-            address.prefix_len,
-            self.site.device,
-            address.metric,
-            address.expires(),
-        );
-        self.add_route(&config);
-    }
-
-    fn remove_prefix_route(&mut self, prefix: Ipv6Addr, prefix_len: u8) {
-        let mut config = prefix6(prefix, prefix_len, self.site.device, 0, None);
-        config.priority = 0;
-        self.remove_route(&config);
-    }
-
     fn position(&self, address: Ipv6Addr) -> Option<usize> {
         self.list.iter().position(|other| other.address == address)
     }
@@ -489,14 +448,6 @@ impl Work<'_, '_> {
             self.remove_route(&local6(gone.address, self.site.device, false));
         }
         self.site.ns.fib().v6.address_lost(gone.address, ifindex);
-    }
-
-    /// Renews the memberships (`ipv6_find_idev`) and adds the multicast route (`addrconf_add_dev`).
-    fn add_multicast_route(&mut self) {
-        self.renew_groups();
-        if !self.site.is_loopback() && !self.site.device.is_l3_master() {
-            self.add_route(&multicast6(self.site.device));
-        }
     }
 
     /// Has a device that is up accept and report its groups (`ipv6_find_idev`).
