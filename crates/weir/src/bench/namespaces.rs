@@ -179,9 +179,14 @@ fn message(
         .map_err(|_| "a request is too long".into())
 }
 
+/// Returns the names of the other ends of a router's pairs.
+fn peers(number: u32) -> [String; 2] {
+    [0, 1].map(|pair| format!("r{number}.{pair}"))
+}
+
 /// Returns the requests that make a router of a new namespace: `hub` is the descriptor of the namespace
-/// with the other ends, whose names begin with `r{number}`.
-fn router(hub: u32, number: u32) -> Result<Writer, String> {
+/// with the other ends, which get the names `peers`.
+fn router(hub: u32, peers: &[String; 2]) -> Result<Writer, String> {
     let mut out = Writer::new();
     let up = |index: i32| IfInfoMsg {
         index,
@@ -190,17 +195,17 @@ fn router(hub: u32, number: u32) -> Result<Writer, String> {
         ..IfInfoMsg::default()
     };
     message(&mut out, rtm::NEWLINK, 0, |out| out.fixed(&up(1)))?;
-    for pair in 0..2 {
+    for (name, other) in ["eth0", "eth1"].into_iter().zip(peers) {
         let create = nlm::F_CREATE | nlm::F_EXCL;
         message(&mut out, rtm::NEWLINK, create, |out| {
             out.fixed(&up(0));
-            out.put_str(ifla::IFNAME, &format!("eth{pair}"));
+            out.put_str(ifla::IFNAME, name);
             let info = out.nest(ifla::LINKINFO);
             out.put_str(ifla::info::KIND, "veth");
             let data = out.nest(ifla::info::DATA);
             let peer = out.nest(ifla::veth::PEER);
             out.fixed(&IfInfoMsg::default());
-            out.put_str(ifla::IFNAME, &format!("r{number}.{pair}"));
+            out.put_str(ifla::IFNAME, other);
             out.put_u32(ifla::NET_NS_FD, hub);
             out.end(peer);
             out.end(data);
@@ -211,16 +216,16 @@ fn router(hub: u32, number: u32) -> Result<Writer, String> {
 }
 
 /// Returns the requests to the hub that bring up the other ends: a peer cannot be made up.
-fn peers_up(number: u32) -> Result<Writer, String> {
+fn peers_up(peers: &[String; 2]) -> Result<Writer, String> {
     let mut out = Writer::new();
-    for pair in 0..2 {
+    for name in peers {
         message(&mut out, rtm::NEWLINK, 0, |out| {
             out.fixed(&IfInfoMsg {
                 flags: ifla::iff::UP,
                 change: ifla::iff::UP,
                 ..IfInfoMsg::default()
             });
-            out.put_str(ifla::IFNAME, &format!("r{number}.{pair}"));
+            out.put_str(ifla::IFNAME, name);
         })?;
     }
     Ok(out)

@@ -12,7 +12,7 @@ use rustix::net::{
 use rustix::thread::UnshareFlags;
 use weir_netlink::{Writer, nlm};
 
-use super::{Figures, What, peers_up, router};
+use super::{Figures, What, peers, peers_up, router};
 
 /// Makes `count` objects, then deletes them.
 pub fn here(what: What, count: u32) -> Result<Figures, String> {
@@ -108,8 +108,9 @@ fn request(socket: &OwnedFd, mut requests: Writer) -> Result<(), String> {
 }
 
 fn make_router(hub: (&File, &OwnedFd), number: u32) -> Result<(), String> {
-    request(&socket()?, router(hub.0.as_raw_fd() as u32, number)?)?;
-    request(hub.1, peers_up(number)?)?;
+    let peers = peers(number);
+    request(&socket()?, router(hub.0.as_raw_fd() as u32, &peers)?)?;
+    request(hub.1, peers_up(&peers)?)?;
     let path = "/proc/sys/net/ipv4/ip_forward";
     std::fs::write(path, "1").map_err(|error| format!("{path}: {error}"))
 }

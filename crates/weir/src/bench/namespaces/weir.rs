@@ -10,7 +10,7 @@ use weir_stack::sysctl::tree;
 use weir_stack::{Config, NsId, Stack};
 use weir_sync::rcu::{self, CallbackMode};
 
-use super::{Figures, POINTS, What, peers_up, resident, router};
+use super::{Figures, POINTS, What, peers, peers_up, resident, router};
 
 /// A client whose descriptor 0 is the hub namespace.
 struct Hub;
@@ -82,8 +82,9 @@ fn make(stack: &Stack, hub: &mut Connection, what: What, number: u32) -> Result<
     if what == What::Router {
         let ns = stack.namespace(id).ok_or("the namespace is gone")?;
         let mut client = Connection::new(stack, &ns, number, Box::new(Hub), None);
-        request(&mut client, &router(0, number)?)?;
-        request(hub, &peers_up(number)?)?;
+        let peers = peers(number);
+        request(&mut client, &router(0, &peers)?)?;
+        request(hub, &peers_up(&peers)?)?;
         tree::write(stack, &ns, "ipv4/ip_forward", b"1")
             .map_err(|errno| format!("forwarding of router {number}: errno {errno}"))?;
     }
