@@ -186,6 +186,14 @@ fn bridge_mdb_sources() {
     }
 }
 
+/// Types that Linux registers for one address family, and multicast routes of IPv6.
+#[test]
+fn families() {
+    if has("python3", "python3") {
+        same_as_linux("families");
+    }
+}
+
 /// Bonds of mode 802.3ad, `/proc/net/bonding` and `/sys/class/net/BOND/bonding`.
 #[test]
 fn lacp() {

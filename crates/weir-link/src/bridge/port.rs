@@ -78,6 +78,7 @@ static POLICY: Policy = policy! {
     brport::PROXYARP_WIFI => Rule::u8(),
     brport::NEIGH_SUPPRESS => Rule::u8(),
     brport::GROUP_FWD_MASK => Rule::u16(),
+    brport::MCAST_EHT_HOSTS_LIMIT => Rule::u32(),
 };
 
 /// A port (`struct net_bridge_port`).
@@ -99,6 +100,8 @@ pub struct Port {
     cost_is_set: AtomicBool,
     /// Messages about groups (`struct br_mcast_stats`).
     pub groups: Counts,
+    /// The most hosts that are tracked behind the port (`MCAST_EHT_HOSTS_LIMIT`), at least 1.
+    pub most_hosts: AtomicU32,
     /// The VLANs.
     pub vlans: Published<Group>,
 }
@@ -395,7 +398,10 @@ impl Bridge {
                 brport::MULTICAST_ROUTER if table.u8(ty)? > Some(3) => {
                     return Err(Error::new(errno::EINVAL));
                 }
-                brport::MULTICAST_ROUTER => {}
+                brport::MCAST_EHT_HOSTS_LIMIT if table.u32(ty)? == Some(0) => {
+                    return Err(Error::new(errno::EINVAL));
+                }
+                brport::MULTICAST_ROUTER | brport::MCAST_EHT_HOSTS_LIMIT => {}
                 brport::COST | brport::PRIORITY | brport::GROUP_FWD_MASK | brport::FLUSH => {}
                 ty if FLAGS.contains(&ty) => {}
                 _ => return Err(refuse("The option of the port is not served")),
@@ -425,6 +431,9 @@ impl Bridge {
         if let Some(to) = table.u8(brport::MULTICAST_ROUTER)? {
             let number = port.number;
             self.snoop_step(stack, guard, |step| step.set_port_router(number, to));
+        }
+        if let Some(most) = table.u32(brport::MCAST_EHT_HOSTS_LIMIT)? {
+            port.most_hosts.store(most, Relaxed);
         }
         if let Some(mask) = table.u16(brport::GROUP_FWD_MASK)? {
             port.group_forward.store(mask, Relaxed);
@@ -491,7 +500,8 @@ fn fill_attributes(port: &Port, view: &View, (router, hosts): (u8, u32), out: &m
         out.put_u64_pad(ty, ticks, brport::PAD);
     }
     out.put_u8(brport::MULTICAST_ROUTER, router);
-    out.put_u32(brport::MCAST_EHT_HOSTS_LIMIT, HOSTS);
+    let most = port.most_hosts.load(Relaxed);
+    out.put_u32(brport::MCAST_EHT_HOSTS_LIMIT, most);
     out.put_u32(brport::MCAST_EHT_HOSTS_CNT, hosts);
 }
 
@@ -566,6 +576,7 @@ impl Master for Handle {
                 cost: AtomicU32::new(cost_of(device)),
                 cost_is_set: AtomicBool::new(false),
                 groups: Counts::default(),
+                most_hosts: AtomicU32::new(HOSTS),
                 vlans: Published::new(&stack.domain, Group::default()),
             });
             if number == ports.numbers.len() {

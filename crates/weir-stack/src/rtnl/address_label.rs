@@ -119,10 +119,6 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
 
 /// Dumps the table (`ip6addrlbl_dump`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
-    let family = ctl.message.family().unwrap_or(af::UNSPEC);
-    if !matches!(family, af::UNSPEC | af::INET6) {
-        return Err(Error::new(errno::EOPNOTSUPP));
-    }
     let table = ctl.ns.ipv6().labels.table(ctl.guard);
     let seq = table.seq;
     Ok(Collected::boxed(

@@ -2,7 +2,7 @@
 //! The groups of bridges: RTM_NEWMDB, RTM_DELMDB, RTM_GETMDB (`br_mdb.c`).
 
 use weir_link::bridge::multicast;
-use weir_netlink::{Error, Writer, af, errno, rtm};
+use weir_netlink::{Error, Writer, rtm};
 
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
@@ -10,12 +10,12 @@ use crate::rtnl::{Collected, Ctl, Dump, Handler};
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWMDB,
-        doit: Some(|ctl| change(ctl, false)),
+        doit: Some(|ctl| multicast::change(ctl, false)),
         dumpit: None,
     },
     Handler {
         ty: rtm::DELMDB,
-        doit: Some(|ctl| change(ctl, true)),
+        doit: Some(|ctl| multicast::change(ctl, true)),
         dumpit: None,
     },
     Handler {
@@ -25,20 +25,7 @@ pub const HANDLERS: &[Handler] = &[
     },
 ];
 
-fn check_family(ctl: &Ctl<'_>) -> Result<(), Error> {
-    match ctl.message.family() {
-        Some(af::BRIDGE) => Ok(()),
-        _ => Err(Error::new(errno::EOPNOTSUPP)),
-    }
-}
-
-fn change(ctl: &mut Ctl<'_>, delete: bool) -> Result<(), Error> {
-    check_family(ctl)?;
-    multicast::change(ctl, delete)
-}
-
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
-    check_family(ctl)?;
     if ctl.strict {
         multicast::check_dump(&ctl.message)?;
     }

@@ -206,6 +206,17 @@ fn dumped_family(ctl: &Ctl<'_>) -> u8 {
     }
 }
 
+/// Returns the family of types that Linux registers for one family and not for all.
+fn only_family(ty: u16) -> Option<u8> {
+    match ty {
+        rtm::NEWADDRLABEL..=rtm::GETADDRLABEL => Some(af::INET6),
+        rtm::NEWMDB..=rtm::GETMDB
+        | rtm::NEWVLAN..=rtm::GETVLAN
+        | rtm::NEWTUNNEL..=rtm::GETTUNNEL => Some(af::BRIDGE),
+        _ => None,
+    }
+}
+
 /// A dump that ends immediately with an error.
 struct Refused(Option<Error>);
 
@@ -227,6 +238,10 @@ pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, 
     }
     let handler = BY_TYPE.get(usize::from(ty)).copied().flatten();
     let handler = handler.ok_or_else(|| unserved::refuse(ty))?;
+    let only = only_family(ty);
+    if only.is_some() && ctl.message.family() != only {
+        return Err(Error::new(errno::EOPNOTSUPP));
+    }
     // Types come in groups of four: new, delete, get, set.
     if ty & 3 == 1 && ctl.has(nlm::F_BULK) && !fdb::has_bulk(&ctl.message) {
         return Err(Error::msg(
@@ -235,15 +250,6 @@ pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, 
         ));
     }
     if ty & 3 == 2 && ctl.message.is_dump() {
-        // These are of one family and not registered for all.
-        let only = match ty {
-            rtm::GETADDRLABEL => Some(af::INET6),
-            rtm::GETTUNNEL => Some(af::BRIDGE),
-            _ => None,
-        };
-        if only.is_some() && ctl.message.family() != only {
-            return Err(Error::new(errno::EOPNOTSUPP));
-        }
         let start = handler.dumpit.ok_or_else(|| unserved::refuse(ty))?;
         if dumping {
             return Err(Error::new(errno::EBUSY));

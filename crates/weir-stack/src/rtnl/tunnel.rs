@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use weir_link::vxlan::vnifilter::{self, Run};
-use weir_netlink::{Error, TunnelMsg, Writer, af, errno, rtm};
+use weir_netlink::{Error, TunnelMsg, Writer, errno, rtm};
 
 use crate::device::Device;
 use crate::rtnl::{Ctl, Dump, DumpCtl, Handler};
@@ -13,12 +13,12 @@ use crate::rtnl::{Ctl, Dump, DumpCtl, Handler};
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWTUNNEL,
-        doit: Some(change),
+        doit: Some(|ctl| vnifilter::process(ctl)),
         dumpit: None,
     },
     Handler {
         ty: rtm::DELTUNNEL,
-        doit: Some(change),
+        doit: Some(|ctl| vnifilter::process(ctl)),
         dumpit: None,
     },
     Handler {
@@ -27,13 +27,6 @@ pub const HANDLERS: &[Handler] = &[
         dumpit: Some(dump),
     },
 ];
-
-fn change(ctl: &mut Ctl<'_>) -> Result<(), Error> {
-    match ctl.message.family() {
-        Some(af::BRIDGE) => vnifilter::process(ctl),
-        _ => Err(Error::new(errno::EOPNOTSUPP)),
-    }
-}
 
 /// A device and the entries of it that are to come.
 struct Part {

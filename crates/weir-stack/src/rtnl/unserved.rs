@@ -21,11 +21,6 @@ const SENTENCES: &[(u16, u16, &str)] = &[
         rtm::SETSTATS,
         "Devices have no statistics of hardware",
     ),
-    (
-        rtm::GETVLAN,
-        rtm::GETVLAN,
-        "VLANs of bridges are served in dumps (RTM_GETVLAN with NLM_F_DUMP)",
-    ),
 ];
 
 /// Returns the error for an unsupported message type.

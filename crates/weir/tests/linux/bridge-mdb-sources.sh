@@ -51,6 +51,35 @@ def report(port, host, kind, group, *sources):
     time.sleep(0.1)
 
 
+def attributes(data):
+    """Yields attributes, types without flags."""
+    while len(data) >= 4:
+        length, kind = struct.unpack_from("=HH", data)
+        yield kind & 0x3fff, data[4:length]
+        data = data[(length + 3) & ~3:]
+
+
+def request(kind, port, *more):
+    """Sends a request about a port of a bridge. Returns the answer."""
+    body = struct.pack("=BxHiII", socket.AF_BRIDGE if more else 0, 0, socket.if_nametoindex(port), 0, 0) + b"".join(more)
+    sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+    sock.send(struct.pack("=IHHII", 16 + len(body), kind, 5 if more else 1, 0, 0) + body)
+    return sock.recv(65536)
+
+
+def limit(port, hosts):
+    """Sets the most hosts behind a port (IFLA_BRPORT_MCAST_EHT_HOSTS_LIMIT in IFLA_PROTINFO)."""
+    nest = struct.pack("=HHHHI", 12, 0x8000 | 12, 8, 37, int(hosts))
+    return struct.unpack_from("=i", request(19, port, nest), 16)[0]
+
+
+def hosts(port):
+    """Returns the most hosts behind a port and how many there are, in IFLA_INFO_SLAVE_DATA of IFLA_LINKINFO."""
+    info = dict(attributes(dict(attributes(request(18, port)[32:]))[18]))
+    data = dict(attributes(info[5]))
+    return "limit %d count %d" % (*struct.unpack("=I", data[37]), *struct.unpack("=I", data[38]))
+
+
 shell("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1")
 # The time after which a source is gone that nobody answers for is long, but shorter than that of a member.
 print(shell("ip link add br0 address 02:00:00:00:00:10 type bridge mcast_igmp_version 3 mcast_mld_version 2 mcast_last_member_interval 10000"), end="")
@@ -61,7 +90,7 @@ shell("ip link set br0 up")
 time.sleep(2)
 monitor = subprocess.Popen(["stdbuf", "-oL", "bridge", "-d", "monitor", "mdb"], stdout=subprocess.PIPE, text=True)
 time.sleep(2)
-# r: a report; m: the mdb; c: a command; e: one of which parts are shown; s: wait; others are comments.
+# r: a report; m: the mdb; c: a command; l, h: the hosts of a port; sleep: wait; others are comments.
 for line in """
 r q1 192.0.2.1 allow 239.1.1.1 10.0.0.1 10.0.0.2
 m
@@ -110,8 +139,7 @@ m
 c bridge link set dev p1 fastleave on
 r q1 192.0.2.7 allow 239.7.7.7 10.0.0.1 10.0.0.2
 r q1 192.0.2.8 allow 239.7.7.7 10.0.0.2
-e bridge -d -j link show dev p1 | grep -o '"mcast_eht_[a-z_]*":[0-9]*'
-e ip -d link show dev p1 | grep -o 'mcast_eht_hosts_[a-z]* [0-9]*'
+h p1
 m
 r q1 192.0.2.7 block 239.7.7.7 10.0.0.2
 r q1 192.0.2.7 block 239.7.7.7 10.0.0.1
@@ -119,6 +147,31 @@ m
 r q1 192.0.2.9 to_ex 239.7.7.7 10.0.0.3
 r q1 192.0.2.8 to_in 239.7.7.7
 r q1 192.0.2.9 to_in 239.7.7.7
+m
+# No more hosts than the port may have.
+l p1 0
+h p1
+l p1 2
+h p1
+r q1 192.0.2.7 allow 239.7.7.7 10.0.0.1
+r q1 192.0.2.8 to_ex 239.7.7.8
+r q1 192.0.2.9 allow 239.7.7.7 10.0.0.2
+r q1 192.0.2.9 is_ex 239.7.7.9 10.0.0.3
+r q1 192.0.2.7 allow 239.7.7.7 10.0.0.4
+h p1
+m
+l p1 1
+r q1 192.0.2.7 block 239.7.7.7 10.0.0.1 10.0.0.4
+h p1
+r q1 192.0.2.9 allow 239.7.7.7 10.0.0.2
+h p1
+r q1 192.0.2.8 to_in 239.7.7.8
+r q1 192.0.2.9 allow 239.7.7.7 10.0.0.2
+r q1 192.0.2.9 allow 239.7.7.8 10.0.0.2
+h p1
+l p1 4294967295
+r q1 192.0.2.9 allow 239.7.7.8 10.0.0.2
+h p1
 m
 # Short times: what nobody reports ends.
 c ip link set br0 type bridge mcast_membership_interval 100
@@ -141,7 +194,13 @@ m
     elif word == "m":
         print("+ bridge -d -s mdb show")
         print("".join(sorted(timeless(shell("bridge -d -s mdb show")).splitlines(True))), end="", flush=True)
-    elif word in ("c", "e"):
+    elif word == "l":
+        print("+ limit", rest)
+        print(limit(*rest.split()), flush=True)
+    elif word == "h":
+        print("+ hosts", rest)
+        print(hosts(rest), flush=True)
+    elif word == "c":
         print("+", rest)
         print(shell(rest), end="", flush=True)
     elif word == "sleep":

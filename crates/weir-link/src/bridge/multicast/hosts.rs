@@ -3,6 +3,7 @@
 //! source is dropped with its last host, and a member without hosts ends at once.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::message::Kind;
 use super::{Group, Key, Step};
@@ -19,7 +20,7 @@ pub(super) enum Mode {
     Include = 1,
 }
 
-/// The most hosts of a port (`BR_MCAST_DEFAULT_EHT_HOSTS_LIMIT`).
+/// The most hosts of a new port (`BR_MCAST_DEFAULT_EHT_HOSTS_LIMIT`).
 pub const HOSTS: u32 = 512;
 
 /// The hosts that have named a source, with the times until which that counts.
@@ -144,7 +145,8 @@ impl Step<'_> {
         let until = self.now + self.context().options.membership();
         let soon = self.now + self.context().options.last_members();
         let own = member.details.as_deref().map_or(0, |one| one.hosts.len());
-        let room = i64::from(HOSTS) - self.hosts_of(number) + own;
+        let most = self.port(number).map_or(HOSTS, |port| port.most_hosts.load(Relaxed));
+        let room = i64::from(most) - self.hosts_of(number) + own;
         let Some(member) = self.member_mut(id) else {
             return false;
         };
