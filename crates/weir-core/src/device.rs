@@ -495,9 +495,10 @@ impl Device {
     /// Marks the device as being moved. Returns `false` if it is already being moved or
     /// unregistered.
     pub fn begin_to_move(&self) -> bool {
+        // Acquire: as in `is_leaving`.
         let change = self
             .leaving
-            .compare_exchange(HERE, MOVING, Relaxed, Relaxed);
+            .compare_exchange(HERE, MOVING, Acquire, Relaxed);
         change.is_ok()
     }
 

@@ -569,14 +569,7 @@ pub fn move_to(
     pattern: &str,
     ifindex: u32,
 ) -> Result<(), Error> {
-    let source = device.namespace(guard).clone();
     if !device.link.may_move() {
-        return Err(Error::new(errno::EINVAL));
-    }
-    if Arc::ptr_eq(&source, target) {
-        return Ok(());
-    }
-    if target.is_closing() {
         return Err(Error::new(errno::EINVAL));
     }
     // `planned` is the index of an earlier plan. It holds unless another device took it.
@@ -608,11 +601,27 @@ pub fn move_to(
         };
         Ok((name, index))
     };
-    let (_, planned) = plan(&mut target.links(), 0)?;
-    // From here on nothing is attached to the device until it has arrived.
-    if !device.begin_to_move() {
-        return Err(Error::new(errno::ENODEV));
-    }
+    let (source, planned) = loop {
+        let source = device.namespace(guard).clone();
+        if Arc::ptr_eq(&source, target) {
+            return Ok(());
+        }
+        if target.is_closing() {
+            return Err(Error::new(errno::EINVAL));
+        }
+        let (_, planned) = plan(&mut target.links(), 0)?;
+        // From here on nothing is attached to the device until it has arrived.
+        if !device.begin_to_move() {
+            return Err(Error::new(errno::ENODEV));
+        }
+        // Somebody else may have moved the device just before.
+        if Arc::ptr_eq(&source, device.namespace(guard)) {
+            break (source, planned);
+        }
+        if !device.end_move() {
+            return Err(Error::new(errno::ENODEV));
+        }
+    };
     // Going down cannot fail.
     let _ = set_up(stack, guard, device, false);
     detach(stack, guard, &source, device);

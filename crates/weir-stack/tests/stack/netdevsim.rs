@@ -155,6 +155,43 @@ fn a_stack_ends_with_devices_on_its_bus() {
     assert!(left.iter().all(|device| device.strong_count() == 0));
 }
 
+/// A move of a device begins, waits, and goes on after another one has taken the device elsewhere. The device is in one
+/// namespace then.
+#[test]
+fn a_move_follows_a_device_that_another_has_moved() {
+    let world = World::new();
+    let (initial, stack) = (&world.ns, &world.stack);
+    let [first, second] = [0; 2].map(|_| stack.create_namespace());
+    assert_eq!(new(&world, initial, "1"), 0);
+    let device = &initial.all_devices()[1];
+    let go = |to| {
+        let guard = stack.domain.pin();
+        weir_stack::netdev::move_to(stack, &guard, device, to, "", 0)
+    };
+    let (held, holding) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let second = &second;
+        scope.spawn(move || {
+            let _links = second.links();
+            held.send(()).unwrap();
+            released.recv().unwrap();
+        });
+        holding.recv().unwrap();
+        let slow = scope.spawn(|| go(second).is_ok());
+        // It waits for the tables of its target.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(go(&first).is_ok());
+        release.send(()).unwrap();
+        assert!(slow.join().unwrap());
+    });
+    assert_eq!(names(initial), [""; 0]);
+    assert_eq!(names(&first), [""; 0]);
+    assert_eq!(names(&second), ["eth0"]);
+    assert_eq!(del(&world, "1"), 0);
+    assert_eq!(names(&second), [""; 0]);
+}
+
 /// Namespaces with devices of the bus are removed while other threads create, move and delete
 /// devices. Each device must be in some namespace or gone.
 #[test]
