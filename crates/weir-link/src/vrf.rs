@@ -14,9 +14,13 @@
 //!
 //! `net.vrf.strict_mode` lets a table have one VRF only.
 //!
-//! Not implemented: a qdisc of the VRF for packets that our own host sends by its ports, and multicast in a VRF.
+//! Groups are joined at ports or at the VRF, and packets to a group that is joined at either are received. Over IPv4 a socket
+//! that is bound to the VRF sends to groups as one that is bound to nothing: by the device of `IP_MULTICAST_IF` or by the
+//! main table. Over IPv6 it cannot.
+//!
+//! Not implemented: a qdisc of the VRF for packets that our own host sends by its ports, and multicast routing.
 
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -351,9 +355,19 @@ fn send_v4(cx: &mut Cx<'_>, vrf: &Arc<Device>, mut packet: Packet) {
     let Some(header) = packet.data().get(Ethernet::LEN..).and_then(Ipv4::new) else {
         return cx.drop(vrf, Place::Transmit, DropReason::IP_INHDR, packet);
     };
+    let (src, dst) = (Ipv4Addr::from(header.src()), Ipv4Addr::from(header.dst()));
+    // Packets to groups leave by the device that has their source, without a route.
+    let to_group = dst.is_multicast() || dst.is_broadcast();
+    let owner = to_group.then(|| ipv4::egress::owner_of(ns, src, guard));
+    if let Some(owner) = owner.flatten() {
+        return match uncover(cx, &mut packet, ETH_P_IP, owner) {
+            true => ipv4::output::send(cx, vrf, ns, &Hop::on_link(owner, dst), packet),
+            false => cx.drop(vrf, Place::Transmit, DropReason::IP_INHDR, packet),
+        };
+    }
     let flow = Flow {
-        dst: u32::from_be_bytes(header.dst()),
-        src: u32::from_be_bytes(header.src()),
+        dst: dst.into(),
+        src: src.into(),
         iif: LOOPBACK,
         l3_table: vrf.l3_table(),
         mark: packet.mark,

@@ -11,6 +11,7 @@ use crate::abi::{AF_INET, AF_INET6, pmtudisc};
 use crate::address::{Address, LEAST_V6, LEN_V6, family, read_v4, read_v6};
 use crate::bind;
 use crate::cpu::Cx;
+use crate::group;
 use crate::ports::tables;
 use crate::socket::{Proto, Socket};
 
@@ -81,7 +82,7 @@ fn connect_v4(socket: &Socket, cx: &mut Cx<'_>, to: Address) -> Result<(), i32> 
             _ => None,
         };
         if dst.is_multicast() {
-            if oif == 0 {
+            if oif == 0 || group::is_vrf(&ns, oif, cx.guard) {
                 oif = options.mc_device;
             }
             let chosen = Some(options.mc_address).filter(|own| !own.is_unspecified());

@@ -19,6 +19,7 @@ use crate::cpu::Cx;
 use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::options::{ip::most_groups, word};
+use crate::ports::Target;
 use crate::socket::Socket;
 
 /// The length of `struct group_req` and `struct group_source_req` of a 64-bit machine.
@@ -39,6 +40,20 @@ pub struct Membership {
     pub sources: Vec<IpAddr>,
 }
 
+/// Returns whether an index is that of a VRF (`netif_index_is_l3_master`).
+pub fn is_vrf(ns: &Namespace, index: u32, guard: &Guard) -> bool {
+    let device = ns.device(index, guard);
+    device.is_some_and(|device| device.is_l3_master())
+}
+
+/// Returns whether a socket that is bound to a device, or to none (0), may send to groups by another: by a port of its VRF.
+pub fn may_send_by(ns: &Namespace, bound: u32, index: u32, guard: &Guard) -> bool {
+    let device = || ns.device(index, guard);
+    bound == 0
+        || bound == index
+        || device().is_some_and(|device| device.l3_master_index(guard) == bound)
+}
+
 impl Membership {
     fn takes(&self, source: IpAddr) -> bool {
         self.sources.contains(&source) == self.include
@@ -56,22 +71,23 @@ pub enum Change {
     LeaveSource,
 }
 
-/// Returns whether a socket takes a packet to a group, with its memberships and `IP_MULTICAST_ALL`.
-pub fn takes(groups: &[Membership], all: bool, group: IpAddr, source: IpAddr, device: u32) -> bool {
-    let mine = |one: &&Membership| one.group == group && one.device == device;
+/// Returns whether a socket takes a packet to a group, with its memberships and `IP_MULTICAST_ALL`. Those of IPv6 are not
+/// asked for their device.
+pub fn takes(groups: &[Membership], all: bool, target: &Target) -> bool {
+    let is_here = |device| match target.local {
+        IpAddr::V4(_) => target.has_device(device),
+        IpAddr::V6(_) => true,
+    };
+    let mine = |one: &&Membership| one.group == target.local && is_here(one.device);
     match groups.iter().find(mine) {
-        Some(membership) => membership.takes(source),
+        Some(membership) => membership.takes(target.remote),
         None => all,
     }
 }
 
 /// Returns the device that has an IPv4 address.
 pub fn owner(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> Option<Arc<Device>> {
-    let has = |device: &Arc<Device>| {
-        let list = device.ipv4().addresses.list(guard);
-        list.iter().any(|one| one.local == address)
-    };
-    ns.all_devices().into_iter().find(has)
+    egress::owner_of(ns, address, guard).cloned()
 }
 
 /// Reads a `struct group_req` or `group_source_req`: the change, the device, the group and the source.

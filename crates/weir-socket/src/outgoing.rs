@@ -15,6 +15,7 @@ use crate::address::{Address, LEAST_V6, LEN_V6, family, read_v4, read_v6};
 use crate::control::{self, Choice};
 use crate::cpu::Cx;
 use crate::error;
+use crate::group;
 use crate::options;
 use crate::socket::{Proto, Socket};
 
@@ -193,11 +194,7 @@ impl Prepared {
         };
         let mut src = self.choice.src.and_then(own).or_else(|| own(self.source));
         if dst.is_multicast() {
-            let vrf = |oif| {
-                let device = socket.ns().device(oif, cx.guard);
-                device.is_some_and(|device| device.is_l3_master())
-            };
-            if oif == 0 || (options.mc_device != 0 && vrf(oif)) {
+            if oif == 0 || group::is_vrf(socket.ns(), oif, cx.guard) {
                 oif = options.mc_device;
             }
             src = src.or_else(|| own(options.mc_address.into()));

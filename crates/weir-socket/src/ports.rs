@@ -63,12 +63,19 @@ pub struct Target {
     pub any_vrf: bool,
 }
 
+impl Target {
+    /// Returns whether an index other than 0 is that of the device or of its VRF.
+    pub fn has_device(&self, index: u32) -> bool {
+        index == self.device || index == self.master
+    }
+}
+
 impl Entry {
     /// Returns whether a packet of a device is for this socket (`inet_bound_dev_eq`).
     fn is_on(&self, target: &Target) -> bool {
         match self.device {
             0 => target.master == 0 || target.any_vrf,
-            bound => bound == target.device || bound == target.master,
+            bound => target.has_device(bound),
         }
     }
 

@@ -292,8 +292,7 @@ pub fn receive(cx: &mut Cx<'_>, arrived: &Arrived<'_>, protocol: u8, packet: &Pa
                 true => state.options.mc_all6,
                 false => state.options.mc_all,
             };
-            let wanted = !head.dst.is_multicast()
-                || group::takes(&state.groups, all, head.dst, head.src, target.device);
+            let wanted = !head.dst.is_multicast() || group::takes(&state.groups, all, &target);
             (state.raw.as_deref().copied(), wanted)
         };
         let (true, Some(settings)) = (wanted, settings) else {

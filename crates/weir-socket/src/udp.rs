@@ -257,14 +257,7 @@ fn takes_group(entry: &Entry, target: &Target) -> bool {
         IpAddr::V4(_) => state.options.mc_all,
         IpAddr::V6(_) => state.options.mc_all6,
     };
-    !target.local.is_multicast()
-        || group::takes(
-            &state.groups,
-            all,
-            target.local,
-            target.remote,
-            target.device,
-        )
+    !target.local.is_multicast() || group::takes(&state.groups, all, target)
 }
 
 /// Hashes a flow, to choose among sockets that share a port (`udp_ehashfn`).

@@ -186,6 +186,14 @@ fn bridge_mdb_sources() {
     }
 }
 
+/// Remotes of tunnels without a route, on the link of the tunnel's device.
+#[test]
+fn tunnels_on_a_link() {
+    if has("python3", "python3") {
+        same_as_linux("tunnel-on-link");
+    }
+}
+
 /// Types that Linux registers for one address family, and multicast routes of IPv6.
 #[test]
 fn families() {

@@ -63,6 +63,12 @@ fn processes_in_a_vrf() {
     }
 }
 
+/// Groups in VRFs: members, deliveries, sends and the loop back of sockets that are bound to VRFs and to their ports.
+#[test]
+fn groups_in_a_vrf() {
+    same_as_linux("vrf-groups");
+}
+
 /// `TCP_INQ`
 #[test]
 fn receives_tell_what_is_left() {

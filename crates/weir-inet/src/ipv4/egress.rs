@@ -12,6 +12,7 @@ use weir_packet::header::{ETH_P_IP, Ipv4, Ipv4Mut};
 use weir_packet::{Flags, Packet, PacketType};
 use weir_sync::rcu::Guard;
 
+use super::group::{ALL_HOSTS, is_local};
 use super::route::{self, Hop, To};
 use super::{local, on_either, output, select};
 use crate::cpu::Cx;
@@ -25,7 +26,6 @@ use crate::namespace::Namespace;
 use crate::settings::{HasIp, Ipv4 as Conf, Ipv4Conf, WithSettings};
 
 const LOOPBACK: u32 = 1;
-const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 const IPPROTO_IGMP: u8 = 2;
 
 /// What a program's packet needs of a route (`struct flowi4`).
@@ -84,6 +84,10 @@ pub fn find<'g>(ns: &'g Namespace, wish: &Wish, guard: &'g Guard) -> Result<Way<
     let (l3_table, bound) = l3_output(ns, wish.oif, guard);
     let to_group = wish.dst.is_multicast();
     let to_all = wish.dst.is_broadcast();
+    let scope = match wish.on_link {
+        true => rta::scope::LINK,
+        false => rta::scope::UNIVERSE,
+    };
     if let Some(src) = wish.src {
         if src.is_multicast() || src.is_broadcast() || src.octets()[0] == 0 {
             return Err(errno::EINVAL);
@@ -91,7 +95,8 @@ pub fn find<'g>(ns: &'g Namespace, wish: &Wish, guard: &'g Guard) -> Result<Way<
         let owner = || owner_of(ns, src, guard);
         if wish.oif == 0 && (to_group || to_all) {
             match owner() {
-                Some(device) => wish.oif = device.ifindex(),
+                // No route counts.
+                Some(device) => return straight(ns, &wish, device, src, None),
                 None if !wish.any_source => return Err(errno::EINVAL),
                 None => {}
             }
@@ -110,16 +115,17 @@ pub fn find<'g>(ns: &'g Namespace, wish: &Wish, guard: &'g Guard) -> Result<Way<
         }
     };
     if let Some(device) = device {
-        if to_group || to_all || wish.protocol == IPPROTO_IGMP {
-            let any = Ipv4Addr::UNSPECIFIED;
-            let chosen = || select::select_address(ns, device, any, rta::scope::LINK, guard);
-            let src = wish.src.or_else(chosen).unwrap_or(any);
-            return straight(ns, &wish, device, src, None, guard);
+        let any = Ipv4Addr::UNSPECIFIED;
+        let chosen = |scope| select::select_address(ns, device, any, scope, guard);
+        if is_local(wish.dst) || to_all || wish.protocol == IPPROTO_IGMP {
+            let src = wish.src.or_else(|| chosen(rta::scope::LINK));
+            return straight(ns, &wish, device, src.unwrap_or(any), None);
         }
-        if wish.src.is_none() && wish.dst.is_unspecified() {
-            let any = Ipv4Addr::UNSPECIFIED;
-            wish.src = select::select_address(ns, device, any, rta::scope::HOST, guard);
-        }
+        wish.src = match wish.src {
+            None if to_group => chosen(scope),
+            None if wish.dst.is_unspecified() => chosen(rta::scope::HOST),
+            src => src,
+        };
     }
     if wish.dst.is_unspecified() {
         wish.dst = wish.src.unwrap_or(Ipv4Addr::LOCALHOST);
@@ -137,10 +143,7 @@ pub fn find<'g>(ns: &'g Namespace, wish: &Wish, guard: &'g Guard) -> Result<Way<
         l3_table,
         mark: wish.mark,
         tos: wish.tos & 0x1c,
-        scope: match wish.on_link {
-            true => rta::scope::LINK,
-            false => rta::scope::UNIVERSE,
-        },
+        scope,
         proto: wish.protocol,
         sport: wish.ports.0,
         dport: wish.ports.1,
@@ -151,12 +154,12 @@ pub fn find<'g>(ns: &'g Namespace, wish: &Wish, guard: &'g Guard) -> Result<Way<
         Err(error) => {
             return match device {
                 // The program knows better: the destination is on the link.
-                Some(device) if !device.is_l3_master() => {
+                Some(device) if bound != 0 && (to_group || l3_table == 0) => {
                     let any = Ipv4Addr::UNSPECIFIED;
                     let chosen =
                         || select::select_address(ns, device, any, rta::scope::LINK, guard);
                     let src = wish.src.or_else(chosen).unwrap_or(any);
-                    straight(ns, &wish, device, src, None, guard)
+                    straight(ns, &wish, device, src, None)
                 }
                 _ => Err(error),
             };
@@ -184,9 +187,12 @@ pub fn find<'g>(ns: &'g Namespace, wish: &Wish, guard: &'g Guard) -> Result<Way<
         found = found.select(route::flow_hash(ns, &flow));
     }
     let hop = Hop::new(ns, &found, wish.dst, guard).ok_or(errno::ENETUNREACH)?;
+    let device = hop.device;
     let chosen = || route::preferred_source(ns, &found, guard);
     let src = wish.src.or_else(chosen).unwrap_or(Ipv4Addr::UNSPECIFIED);
-    let mut way = straight(ns, &wish, hop.device, src, Some(hop), guard)?;
+    // The gateway of a default route is none for groups.
+    let hop = Some(hop).filter(|_| !to_group || found.dst_len >= 4);
+    let mut way = straight(ns, &wish, device, src, hop)?;
     if !to_group && found.info.spec.kind == rta::rtn::BROADCAST {
         (way.kind, way.loops) = (rta::rtn::BROADCAST, true);
     }
@@ -201,13 +207,18 @@ fn is_source(ns: &Namespace, src: Ipv4Addr, l3_table: u32, guard: &Guard) -> boo
 }
 
 /// Returns the device that has an address (`__ip_dev_find`).
-fn owner_of<'g>(ns: &'g Namespace, address: Ipv4Addr, guard: &'g Guard) -> Option<Arc<Device>> {
+pub fn owner_of<'g>(
+    ns: &'g Namespace,
+    address: Ipv4Addr,
+    guard: &'g Guard,
+) -> Option<&'g Arc<Device>> {
     let has = |device: &Arc<Device>| {
         let list = device.ipv4().addresses.list(guard);
         list.iter().any(|one| one.local == address)
             || (address.is_loopback() && device.flags() & iff::LOOPBACK != 0)
     };
-    ns.all_devices().into_iter().find(has)
+    let owner = ns.all_devices().into_iter().find(has)?;
+    ns.device(owner.ifindex(), guard)
 }
 
 /// The way to an address of ours.
@@ -237,9 +248,7 @@ fn straight<'g>(
     device: &'g Arc<Device>,
     src: Ipv4Addr,
     hop: Option<Hop<'g>>,
-    guard: &Guard,
 ) -> Result<Way<'g>, i32> {
-    let _ = guard;
     let to_all = wish.dst.is_broadcast();
     let kind = match wish.dst {
         dst if dst.is_multicast() => rta::rtn::MULTICAST,
@@ -254,14 +263,7 @@ fn straight<'g>(
         return Err(errno::EINVAL);
     }
     let member = || wish.dst == ALL_HOSTS || device.ipv4().groups.has(wish.dst);
-    let hop = hop.unwrap_or(Hop {
-        device,
-        next_hop: wish.dst.into(),
-        mtu: device.mtu().min(0xffff),
-        broadcast: to_all,
-        via: None,
-        encap: None,
-    });
+    let hop = hop.unwrap_or_else(|| Hop::on_link(device, wish.dst));
     Ok(Way {
         hop,
         src,

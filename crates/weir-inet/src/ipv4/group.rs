@@ -23,6 +23,11 @@ use crate::taken::{self, Reference};
 /// The group of all hosts (`IGMP_ALL_HOSTS`), which is never reported.
 pub const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
+/// Returns whether a group is of one link (`ipv4_is_local_multicast`).
+pub fn is_local(group: Ipv4Addr) -> bool {
+    matches!(group.octets(), [224, 0, 0, _])
+}
+
 /// A membership.
 #[derive(Debug)]
 pub(super) struct Group {

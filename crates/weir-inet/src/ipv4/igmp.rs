@@ -25,7 +25,7 @@ use weir_packet::header::ipv4::{IP_DF, fill_check};
 use weir_packet::{Batch, DropReason, Flags, Packet, PacketType};
 use weir_sync::rare::Rare;
 
-use super::group::{ALL_HOSTS, State};
+use super::group::{ALL_HOSTS, State, is_local};
 use super::select::select_address;
 use crate::chatter::{self, Chance, PRIORITY, TICK};
 use crate::clock::{MILLISECOND, SECOND, TimerId};
@@ -211,7 +211,7 @@ fn interval(site: &Site<'_>) -> u64 {
 
 /// Returns whether a host answers queries about a group.
 fn is_answered(site: &Site<'_>, address: Ipv4Addr) -> bool {
-    let local = matches!(address.octets(), [224, 0, 0, _]);
+    let local = is_local(address);
     address != ALL_HOSTS && (!local || site.ns.conf().ipv4.on(Slot::IgmpLinkLocalMcastReports))
 }
 

@@ -17,6 +17,7 @@ use weir_packet::header::ipv4::{IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP};
 use weir_packet::{DropReason, Packet};
 use weir_sync::rcu::Guard;
 
+use super::group::ALL_HOSTS;
 use super::{larger, on_either, select};
 use crate::device::Device;
 use crate::fib::encap::Encap;
@@ -27,7 +28,7 @@ use crate::fib::table::Table;
 use crate::ipv4::WithIpv4;
 use crate::namespace::Namespace;
 use crate::settings::WithSettings;
-use crate::settings::{Ipv4 as Conf, Ipv4Conf};
+use crate::settings::{HasIp, Ipv4 as Conf, Ipv4Conf};
 
 /// The index of the loopback device, which is the incoming device of locally generated packets
 /// (`LOOPBACK_IFINDEX`).
@@ -53,6 +54,18 @@ pub struct Hop<'g> {
 type Route<'g> = Found<'g, u32, Arc<Device>>;
 
 impl<'g> Hop<'g> {
+    /// Creates the hop to a destination on the link of a device, without a route.
+    pub fn on_link(device: &'g Arc<Device>, dst: Ipv4Addr) -> Self {
+        Self {
+            device,
+            next_hop: dst.into(),
+            mtu: device.mtu().min(0xffff),
+            broadcast: dst.is_broadcast(),
+            via: None,
+            encap: None,
+        }
+    }
+
     /// Creates the hop of a route to `dst`, which may be an exception of the route. Returns `None` if the route's
     /// device is gone.
     #[inline]
@@ -344,11 +357,17 @@ impl<'g> Input<'g> {
         Verdict::Local(To::All)
     }
 
-    /// Decides on a multicast packet (`ip_route_input_mc`). Every device is a member of 224.0.0.1, also
-    /// while it is down.
+    /// Returns whether the device or its VRF is a member of a group. Every device is one of 224.0.0.1, also while it is
+    /// down.
+    fn is_member(&self, group: Ipv4Addr) -> bool {
+        let has = |device: &Arc<Device>| device.ipv4().groups.has(group);
+        let vrf = || self.device.l3_master(self.guard);
+        group == ALL_HOSTS || has(self.device) || vrf().is_some_and(has)
+    }
+
+    /// Decides on a multicast packet (`ip_route_input_mc`).
     fn group(&self, key: &Key, protocol: u8) -> Verdict<'g> {
-        const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
-        if key.dst != ALL_HOSTS && !self.device.ipv4().groups.has(key.dst) {
+        if !self.is_member(key.dst) {
             return Verdict::Drop(DropReason::IP_INVALID_DEST);
         }
         let src = key.src;
@@ -540,7 +559,8 @@ pub fn output<'g>(ns: &'g Namespace, wanted: &Wanted, guard: &'g Guard) -> Resul
     output_by(ns, wanted, 0, guard)
 }
 
-/// Like [`output`], through the device with index `oif` (0: any).
+/// Like [`output`], through the device with index `oif` (0: any). Without a route, a destination is on the link of that
+/// device, unless the device is in a VRF.
 ///
 /// # Errors
 /// A positive errno.
@@ -570,7 +590,24 @@ pub fn output_by<'g>(
         proto: wanted.proto,
         ..Flow::default()
     };
-    let found = ns.fib().v4.lookup(&flow, LookupFlags::default(), guard)?;
+    let found = match ns.fib().v4.lookup(&flow, LookupFlags::default(), guard) {
+        Ok(found) => found,
+        // The caller knows better: the destination is on the link.
+        Err(errno) => {
+            let device = ns.device(oif, guard).filter(|_| l3_table == 0);
+            let device = device.ok_or(errno)?;
+            if !device.is_up() || !device.has_ipv4() {
+                return Err(errno::ENETUNREACH);
+            }
+            let any = Ipv4Addr::UNSPECIFIED;
+            let chosen = || select::select_address(ns, device, any, rta::scope::LINK, guard);
+            return Ok(Output {
+                hop: Hop::on_link(device, wanted.dst),
+                src: wanted.src.or_else(chosen).unwrap_or(any),
+                hop_limit: 0,
+            });
+        }
+    };
     let hop_limit = found.info.metric(rta::ax::HOPLIMIT);
     if found.info.spec.kind == rta::rtn::LOCAL {
         let prefsrc = match found.info.spec.prefsrc {

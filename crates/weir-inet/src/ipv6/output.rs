@@ -151,6 +151,11 @@ pub(super) fn find<'g>(
     guard: &'g Guard,
 ) -> Result<Found<'g, u128, Arc<Device>>, i32> {
     let (l3_table, bound) = l3_output(ns, oif, guard);
+    // A VRF has no link (`vrf_link_scope_lookup`).
+    let of_link = dst.is_multicast() || dst.is_unicast_link_local();
+    if l3_table != 0 && bound == 0 && of_link {
+        return Err(weir_netlink::errno::ENETUNREACH);
+    }
     let flow = Flow {
         dst: dst.into(),
         src: src.into(),

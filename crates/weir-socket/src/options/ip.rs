@@ -134,12 +134,14 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
                 return Err(errno::EINVAL);
             }
             let index = u32::from_be(val as u32);
-            if index != 0 && socket.ns().device(index, cx.guard).is_none() {
-                return Err(errno::EADDRNOTAVAIL);
-            }
-            let bound = state.device;
-            if index != 0 && bound != 0 && index != bound {
-                return Err(errno::EINVAL);
+            if index != 0 {
+                let device = socket.ns().device(index, cx.guard);
+                let device = device.ok_or(errno::EADDRNOTAVAIL)?;
+                let bound = state.device;
+                // To a VRF, as Linux has it: not to the device itself.
+                if bound != 0 && device.l3_master_index(cx.guard) != bound {
+                    return Err(errno::EINVAL);
+                }
             }
             state.options.uc_device = index;
         }
@@ -173,14 +175,12 @@ fn multicast_if(socket: &Socket, cx: &mut Cx<'_>, value: &[u8]) -> Result<(), i3
             (index, source) = (device.ifindex(), own);
         }
     } else {
-        socket
-            .ns()
-            .device(index, cx.guard)
-            .ok_or(errno::EADDRNOTAVAIL)?;
+        let device = socket.ns().device(index, cx.guard);
+        device.ok_or(errno::EADDRNOTAVAIL)?;
         source = own;
     }
     let mut state = socket.state();
-    if index != 0 && state.device != 0 && index != state.device {
+    if index != 0 && !group::may_send_by(socket.ns(), state.device, index, cx.guard) {
         return Err(errno::EINVAL);
     }
     (state.options.mc_device, state.options.mc_address) = (index, source);

@@ -90,7 +90,7 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
                 return Err(errno::ENOPROTOOPT);
             }
             let index = device(val)?;
-            if index != 0 && bound != 0 && bound != index {
+            if index != 0 && !group::may_send_by(socket.ns(), bound, index, cx.guard) {
                 return Err(errno::EINVAL);
             }
             options.mc_device6 = index;

@@ -145,7 +145,9 @@ impl Step<'_> {
         let until = self.now + self.context().options.membership();
         let soon = self.now + self.context().options.last_members();
         let own = member.details.as_deref().map_or(0, |one| one.hosts.len());
-        let most = self.port(number).map_or(HOSTS, |port| port.most_hosts.load(Relaxed));
+        let most = self
+            .port(number)
+            .map_or(HOSTS, |port| port.most_hosts.load(Relaxed));
         let room = i64::from(most) - self.hosts_of(number) + own;
         let Some(member) = self.member_mut(id) else {
             return false;

@@ -18,6 +18,7 @@ use crate::fib::host::WithRoutes;
 use crate::fib::lookup::{Flow, Found, HashPolicy, LookupFlags, SourceCheck};
 use crate::fib::route::Route;
 use crate::fib::{Address, RouteDevice};
+use crate::ipv4::group::is_local;
 use crate::ipv4::select::select_address;
 use crate::namespace::Namespace;
 use crate::rtnl::Ctl;
@@ -358,11 +359,14 @@ fn output4<'g>(ns: &'g Namespace, asked: Flow<u32>, guard: &'g Guard) -> Result<
         0 => source4(ns, oif, towards, scope, guard),
         src => src,
     };
-    if flow.oif != 0 && (broadcast || multicast) {
+    if flow.oif != 0 && (broadcast || is_local(flow.dst.into())) {
         return Ok(on_link(
             select(flow.src, flow.oif, 0, scope::LINK),
             flow.oif,
         ));
+    }
+    if flow.oif != 0 && multicast {
+        flow.src = select(flow.src, flow.oif, 0, scope::UNIVERSE);
     }
     if flow.dst == 0 {
         let own = if flow.src == 0 {
@@ -382,8 +386,8 @@ fn output4<'g>(ns: &'g Namespace, asked: Flow<u32>, guard: &'g Guard) -> Result<
     (flow.l3_table, flow.oif) = (l3_table, bound);
     let found = match fib.lookup(&flow, LookupFlags::default(), guard) {
         Ok(found) => found,
-        // If a device is given, Linux assumes that the destination is on its link.
-        Err(_) if flow.oif != 0 => {
+        // If a device is given, Linux assumes that the destination is on its link, outside of VRFs.
+        Err(_) if flow.oif != 0 && (multicast || l3_table == 0) => {
             return Ok(on_link(
                 select(flow.src, flow.oif, 0, scope::LINK),
                 flow.oif,
