@@ -95,11 +95,13 @@ impl Batch {
     }
 
     /// Iterates over the packets.
+    #[inline]
     pub fn iter(&self) -> std::slice::Iter<'_, Packet> {
         self.as_slice().iter()
     }
 
     /// Iterates over the packets, mutably.
+    #[inline]
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Packet> {
         self.as_mut_slice().iter_mut()
     }
@@ -283,6 +285,7 @@ impl Batch {
     }
 
     /// Returns the sum of the packets' lengths, in bytes.
+    #[inline]
     pub fn bytes(&self) -> u64 {
         self.iter().map(|p| p.len() as u64).sum()
     }
@@ -338,6 +341,7 @@ pub(crate) fn give_back_batch(batch: &mut Batch) {
 impl<'a> IntoIterator for &'a mut Batch {
     type Item = &'a mut Packet;
     type IntoIter = std::slice::IterMut<'a, Packet>;
+    #[inline]
     fn into_iter(self) -> Self::IntoIter {
         self.iter_mut()
     }
@@ -346,6 +350,7 @@ impl<'a> IntoIterator for &'a mut Batch {
 impl<'a> IntoIterator for &'a Batch {
     type Item = &'a Packet;
     type IntoIter = std::slice::Iter<'a, Packet>;
+    #[inline]
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }

@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 
 use crate::arena::RECORD;
 use crate::batch::{BATCH, Batch};
+use crate::copy::{copy, copy_ends};
 use crate::depot::{Shared, give_back_chain};
 use crate::packet::Packet;
 use crate::record::{self, FRAME_DATA, HEADROOM, Record, short_frame_of};
@@ -158,36 +159,6 @@ pub(crate) fn shift(record: NonNull<Record>, len: usize) -> usize {
 fn line_of(record: NonNull<Record>) -> usize {
     // Odd and even frames differ in their sets.
     record.addr().get() / RECORD / 2 % LINES * LINE
-}
-
-/// Copies a frame. Short frames, which are the most frequent, are copied by one or two pairs of loads and
-/// stores of a fixed size.
-///
-/// # Safety
-/// `to` is valid for writes of `frame.len()` bytes.
-#[inline(always)]
-unsafe fn copy(frame: &[u8], to: NonNull<u8>) {
-    // SAFETY: by contract, and the length is one that `copy_ends` takes.
-    unsafe {
-        match frame.len() {
-            65..=128 => copy_ends::<64>(frame, to),
-            len => std::ptr::copy_nonoverlapping(frame.as_ptr(), to.as_ptr(), len),
-        }
-    }
-}
-
-/// Copies `N` bytes from the start and from the end. The two ranges may overlap.
-///
-/// # Safety
-/// As for [`copy`]; there are `N` to `2 * N` bytes.
-#[inline(always)]
-unsafe fn copy_ends<const N: usize>(frame: &[u8], to: NonNull<u8>) {
-    let (from, last) = (frame.as_ptr(), frame.len() - N);
-    // SAFETY: both ranges lie inside the frame and the target.
-    unsafe {
-        std::ptr::copy_nonoverlapping(from, to.as_ptr(), N);
-        std::ptr::copy_nonoverlapping(from.add(last), to.add(last).as_ptr(), N);
-    }
 }
 
 impl Default for Buffers {

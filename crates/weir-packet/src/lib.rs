@@ -31,6 +31,7 @@ pub mod bpf;
 pub mod buffers;
 pub mod checksum;
 pub mod conn;
+mod copy;
 mod depot;
 pub mod dissect;
 pub mod drop_reason;
