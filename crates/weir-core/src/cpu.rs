@@ -264,7 +264,7 @@ impl<'g> Cx<'g> {
         Arrival {
             device,
             entry,
-            batch,
+            mut batch,
         }: Arrival,
     ) {
         let there = self.device(device.key);
@@ -285,7 +285,7 @@ impl<'g> Cx<'g> {
             Entry::Transmit => path.transmit,
             Entry::Queue(queue) => return (path.run_queue)(self, device, queue),
         };
-        step(self, device, batch);
+        step(self, device, &mut batch);
     }
 
     /// Steers packets that a device receives again, and goes on with those of this CPU.
@@ -300,13 +300,13 @@ impl<'g> Cx<'g> {
     }
 
     /// Goes on with received packets behind the steering.
-    fn go_on(&mut self, device: &Arc<Device>, point: Point, batch: Batch) {
+    fn go_on(&mut self, device: &Arc<Device>, point: Point, mut batch: Batch) {
         if point != Point::Arrived {
             // Every round through `__netif_receive_skb_core` counts.
             let processed = self.stack.received.get(self.state.id);
             processed.store(processed.load(Relaxed) + batch.len() as u64, Relaxed);
         }
-        (self.stack.layers.path.of(point))(self, device, batch);
+        (self.stack.layers.path.of(point))(self, device, &mut batch);
     }
 
     /// Works on packets that other CPUs have steered here, up to a batch. Returns `false` if there are none
@@ -362,7 +362,13 @@ impl<'g> Cx<'g> {
 
     /// Sends frames that begin with a link-layer header by `device` (`dev_queue_xmit`).
     #[inline]
-    pub fn transmit(&mut self, device: &Arc<Device>, batch: Batch) {
+    pub fn transmit(&mut self, device: &Arc<Device>, mut batch: Batch) {
+        self.transmit_all(device, &mut batch);
+    }
+
+    /// Does the same and leaves the batch empty.
+    #[inline]
+    pub fn transmit_all(&mut self, device: &Arc<Device>, batch: &mut Batch) {
         (self.stack.layers.path.transmit)(self, device, batch);
     }
 

@@ -26,6 +26,7 @@ mod segments;
 pub mod settings;
 mod sketch;
 pub mod sockets;
+mod straight;
 pub mod udp;
 
 pub(crate) use weir_core::{

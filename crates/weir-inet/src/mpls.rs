@@ -58,11 +58,11 @@ fn entry_at(data: &[u8], at: usize) -> Option<Entry> {
 }
 
 /// Receives labelled packets of a device.
-fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     let guard = cx.guard;
     let reason = DropReason::NOT_SPECIFIED;
     let Some(state) = mpls::of(device.namespace(guard)) else {
-        return cx.drop_batch(device, Place::Mpls, reason, batch);
+        return cx.drop_all(device, Place::Mpls, reason, batch);
     };
     let packets = batch.len() as u64;
     let octets = batch
@@ -73,10 +73,10 @@ fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     state.count(device.key, &arrived, guard);
     if state.input(device.key, guard) == 0 {
         state.count(device.key, &[(counter::RX_DROPPED, packets)], guard);
-        return cx.drop_batch(device, Place::Mpls, reason, batch);
+        return cx.drop_all(device, Place::Mpls, reason, batch);
     }
     let mut run = Run::default();
-    for packet in batch {
+    for packet in batch.drain() {
         if let Err((at, reason, packet)) = forward(cx, state, &mut run, packet) {
             let counted = match reason {
                 DropReason::IP_INNOROUTES => Some(counter::RX_NOROUTE),

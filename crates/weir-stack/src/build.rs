@@ -13,12 +13,12 @@ use crate::{fib, ipv4, ipv6, mib, mpls, neigh, protocols, rtnl, settings, socket
 /// The floors of a stack.
 pub static LAYERS: Layers = Layers {
     path: Path {
-        receive: datapath::receive,
+        receive: datapath::receive_all,
         steered: datapath::steered,
         redirected: datapath::receive_classified,
         resume: datapath::resume,
         unhandled: datapath::unhandled,
-        transmit: datapath::transmit,
+        transmit: datapath::transmit_all,
         run_queue: datapath::run_queue,
         restart: datapath::restart,
     },

@@ -46,10 +46,9 @@ struct Message {
 }
 
 /// Receives ARP packets, all from one device (`arp_rcv`).
-pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     let count = batch.len();
-    for packet in batch {
-        let mut packet = packet;
+    for mut packet in batch.drain() {
         if device.flags() & iff::NOARP != 0
             || matches!(
                 packet.pkt_type(),

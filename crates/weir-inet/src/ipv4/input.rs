@@ -44,7 +44,7 @@ use crate::trace::Step;
 const WORTH_A_PREFETCH: usize = 4;
 
 /// Receives IPv4 packets, all from one device. Their network offset is set.
-pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     let count = batch.len();
     let guard = cx.guard;
     let ns = device.namespace(guard);
@@ -52,7 +52,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let strict_multicast = on_either(ns, device, Ipv4Conf::DropUnicastInL2Multicast);
     let vrf = l3mdev::of_port(cx, device);
     if let Some(vrf) = vrf {
-        l3mdev::observe(cx, vrf, &batch);
+        l3mdev::observe(cx, vrf, batch);
     }
     let mut received = Received::default();
     let mut refused = [None; BATCH];
@@ -111,7 +111,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
             true => *hints.get(usize::from(*which.get(n)?))?,
             false => ns.fib().v4.look_ahead_one(dst, guard),
         };
-        if let Some(plan) = straight::plan(&input, ns, (&batch, &pairs), guard, hint) {
+        if let Some(plan) = straight::plan(&input, ns, (batch, &pairs), guard, hint) {
             return straight::forward(cx, ns, batch, &plan);
         }
     }
@@ -147,8 +147,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let mut ours = Batch::new();
     let mut whom = [To::Us; BATCH];
     let (mut forwarded, mut passed, mut octets) = (0, 0, 0);
-    for (packet, verdict) in batch.into_iter().zip(verdicts) {
-        let mut packet = packet;
+    for (mut packet, verdict) in batch.drain().zip(verdicts) {
         // Headers with options are rare.
         let mut options = None;
         if packet.data().first().is_some_and(|first| first & 0xf > 5)

@@ -24,21 +24,10 @@ use crate::fib::lookup::Hint;
 use crate::fib::route::NextHop;
 use crate::mib::{Count, Ip};
 use crate::namespace::Namespace;
-use crate::neigh::{self, Neighbour, WithNeighbours};
+use crate::neigh::{Neighbour, WithNeighbours};
 use crate::settings::{Ipv4 as Conf, WithSettings};
 use crate::stages::Stage;
-
-/// The most devices that the packets of a batch may leave by.
-const DEVICES: usize = 4;
-
-/// The way of each packet of a batch.
-pub(super) struct Plan<'g> {
-    /// The gateways' entries and link-layer addresses.
-    to: [Option<(&'g Neighbour, Mac)>; BATCH],
-    /// The devices, in order of first use, and the device of each packet.
-    devices: [Option<&'g Arc<Device>>; DEVICES],
-    whose: [u8; BATCH],
-}
+use crate::straight::{Exits, Plan};
 
 /// The addresses of a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,21 +56,14 @@ struct Exit<'g> {
 }
 
 impl<'g> Exit<'g> {
-    /// Gives a device its place. Returns `None` if there are too many devices, or if packets came in by it.
-    fn new(
-        devices: &mut [Option<&'g Arc<Device>>; DEVICES],
-        device: &'g Arc<Device>,
-        input: &Input<'_>,
-    ) -> Option<Self> {
+    /// Returns `None` if there are too many devices, or if packets came in by this one.
+    fn new(exits: &mut Exits<'g>, device: &'g Arc<Device>, input: &Input<'_>) -> Option<Self> {
         if device.ifindex() == input.ifindex() {
             return None;
         }
-        let mut places = devices.iter();
-        let place = places.position(|slot| slot.is_none_or(|slot| Arc::ptr_eq(slot, device)))?;
-        *devices.get_mut(place)? = Some(device);
         Some(Self {
             device,
-            place: place as u8,
+            place: exits.place(device)?,
             mtu: device.mtu().min(0xffff),
         })
     }
@@ -126,11 +108,7 @@ pub(super) fn plan<'g>(
     let local = input.straight()?;
     let exceptions = &ns.fib().v4.exceptions;
     let exceptions = exceptions.any().then_some(exceptions);
-    let mut plan = Plan {
-        to: [None; BATCH],
-        devices: [None; DEVICES],
-        whose: [0; BATCH],
-    };
+    let mut plan = Plan::new();
     let own = |address| local.is_some_and(|local| local.covers(address, guard));
     let slots = plan.to.iter_mut().zip(&mut plan.whose).zip(pairs);
     let slots = slots.enumerate();
@@ -158,7 +136,7 @@ pub(super) fn plan<'g>(
                 let entry = next_hop(hop, device, dst, guard)?;
                 let exit = match exit {
                     Some(exit) if Arc::ptr_eq(exit.device, device) => exit,
-                    _ => *exit.insert(Exit::new(&mut plan.devices, device, input)?),
+                    _ => *exit.insert(Exit::new(&mut plan.exits, device, input)?),
                 };
                 let mtu = match info.mtu() {
                     0 => exit.mtu,
@@ -181,8 +159,8 @@ pub(super) fn plan<'g>(
     Some(plan)
 }
 
-/// Forwards the packets of a batch as planned.
-pub(super) fn forward(cx: &mut Cx<'_>, ns: &Namespace, mut batch: Batch, plan: &Plan<'_>) {
+/// Forwards the packets of a batch as planned, and leaves the batch empty.
+pub(super) fn forward(cx: &mut Cx<'_>, ns: &Namespace, batch: &mut Batch, plan: &Plan<'_>) {
     let count = batch.len();
     cx.state.stages.end(Stage::Ipv4In, count);
     let prioritise = ns.conf().ipv4.on(Conf::ForwardUpdatePriority);
@@ -204,23 +182,5 @@ pub(super) fn forward(cx: &mut Cx<'_>, ns: &Namespace, mut batch: Batch, plan: &
     mib.ip.add(Ip::OutRequests, count as u64);
     mib.ip.add(Ip::OutOctets, 2 * octets);
     cx.state.stages.end(Stage::Forward, count);
-    if let [Some(device), None, ..] = plan.devices {
-        return neigh::output_to(cx, device, ETH_P_IP, &plan.to, batch);
-    }
-    let mut parts: [Batch; DEVICES] = std::array::from_fn(|_| Batch::new());
-    let mut to = [[None; BATCH]; DEVICES];
-    for ((packet, entry), place) in batch.into_iter().zip(plan.to).zip(plan.whose) {
-        let place = usize::from(place);
-        if let (Some(part), Some(to)) = (parts.get_mut(place), to.get_mut(place)) {
-            if let Some(slot) = to.get_mut(part.len()) {
-                *slot = entry;
-            }
-            // There is room: the part is no larger than the batch it is taken from.
-            let _ = part.push(packet);
-        }
-    }
-    let parts = parts.into_iter().zip(to);
-    for (device, (part, to)) in plan.devices.into_iter().flatten().zip(parts) {
-        neigh::output_to(cx, device, ETH_P_IP, &to, part);
-    }
+    plan.send(cx, ETH_P_IP, batch, |_, _, _| ());
 }

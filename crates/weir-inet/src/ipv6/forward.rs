@@ -87,12 +87,12 @@ impl<'g> Run<'g> {
         let Some(hop) = self.hop.take() else {
             return;
         };
-        let batch = self.batch.take();
+        let batch = &mut self.batch;
         let mib = cx.mib6(hop.device);
         mib.ip(Ip::OutForwDatagrams, batch.len() as u64);
         mib.ip(Ip::OutOctets, batch.bytes());
         cx.state.stages.end(Stage::Forward, batch.len());
-        crate::neigh::output(cx, hop.device, hop.next_hop.into(), false, batch);
+        crate::neigh::output_all(cx, hop.device, hop.next_hop.into(), false, batch);
     }
 }
 

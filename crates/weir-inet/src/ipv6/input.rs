@@ -29,7 +29,7 @@ use super::forward::{self, Hop, Run};
 use super::icmp::{is_loopback, send_error};
 use super::output::{MIN_MTU, metric, mtu_of};
 use super::select::needs_device;
-use super::{local, select};
+use super::{local, select, straight};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
@@ -48,7 +48,7 @@ use crate::trace::Step;
 
 /// The routing decision for a packet.
 #[derive(Clone, Copy)]
-enum Way<'g> {
+pub(super) enum Way<'g> {
     /// Deliver it to one of our addresses, which this device has.
     Local(&'g Arc<Device>),
     /// Deliver it to a group.
@@ -60,27 +60,29 @@ enum Way<'g> {
 }
 
 /// Receives IPv6 packets, all from one device (`ipv6_rcv`). Their network offset is set.
-pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     let guard = cx.guard;
     let ns = device.namespace(guard);
     let count = batch.len();
     // A link that cannot carry 1280 bytes has no IPv6.
     let off = device.conf().ipv6.on(Ipv6Conf::DisableIpv6) || !device.has_ipv6();
-    let mut ways = [Way::Local(device); BATCH];
     let vrf = l3mdev::of_port(cx, device);
     if let Some(vrf) = vrf {
-        l3mdev::observe(cx, vrf, &batch);
+        l3mdev::observe(cx, vrf, batch);
+    } else if !off && let Some(plan) = straight::plan(cx, ns, device, batch, guard) {
+        return straight::forward(cx, device, batch, &plan);
     }
+    let mut ways = [Way::Local(device); BATCH];
     let mut received = Received::default();
     let mib = cx.mib6(device);
     let mut routed = Batch::new();
     let mut last = None;
-    for packet in batch {
+    for packet in batch.drain() {
         let Some(packet) = check(cx, ns, device, off, packet, &mut received) else {
             continue;
         };
         if let Some(way) = ways.get_mut(routed.len()) {
-            *way = route(ns, device, &packet, &mut last, guard);
+            *way = route(ns, device, &packet, packet.data(), &mut last, guard);
         }
         // There is room: the part is no larger than the batch it is taken from.
         let _ = routed.push(packet);
@@ -328,16 +330,18 @@ fn judge_options(data: &[u8], max: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Routes a packet (`ip6_route_input`). `last` caches the previous flow and its decision.
+/// Routes a packet; `data` begins with its header (`ip6_route_input`). `last` caches the previous flow and its decision,
+/// if that is the same for all packets of the flow.
 #[inline]
-fn route<'g>(
+pub(super) fn route<'g>(
     ns: &'g Namespace,
     device: &'g Arc<Device>,
     packet: &Packet,
+    data: &[u8],
     last: &mut Option<(Flow<u128>, Way<'g>)>,
     guard: &'g Guard,
 ) -> Way<'g> {
-    let Some(header) = Ipv6::new(packet.data()) else {
+    let Some(header) = Ipv6::new(data) else {
         return Way::Refused(errno::EINVAL);
     };
     let dst = Ipv6Addr::from(header.dst());
@@ -357,7 +361,7 @@ fn route<'g>(
         ..Flow::default()
     };
     if ns.fib().v6.rules().are_changed(guard) {
-        with_ports(&mut flow, packet.data());
+        with_ports(&mut flow, data);
         flow.tunnel = crate::fib::rule::tunnel_of(packet);
     }
     if let Some((before, way)) = last
@@ -383,7 +387,7 @@ fn route<'g>(
     }
     let multipath = found.is_multipath();
     if multipath {
-        found = found.select(multipath_hash(ns, &flow, Some(packet.data())));
+        found = found.select(multipath_hash(ns, &flow, Some(data)));
     }
     let Some(out) = found.hop.device.as_ref() else {
         return Way::Refused(errno::ENETUNREACH);

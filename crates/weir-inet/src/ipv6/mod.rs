@@ -20,6 +20,7 @@ pub mod reassembly;
 mod redirected;
 pub mod select;
 pub mod solicit;
+mod straight;
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;

@@ -27,7 +27,7 @@ use weir_sync::hash::RcuHash;
 use weir_sync::rcu::{Domain, Guard};
 
 pub use entry::{Neighbour, Refused, Update, nud};
-pub use output::{Run, output, output_runs, output_to, with_header};
+pub use output::{Run, output, output_all, output_runs, output_to, with_header};
 
 use self::proxy::Proxies;
 use crate::cpu::Cx;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_packet::batch::BATCH;
 use weir_packet::header::ethernet::{ETH_P_MPLS_UC, ethernet, multicast_v4, multicast_v6};
-use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
 use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::bits::set_bits;
 
@@ -36,7 +36,18 @@ pub fn output(
     device: &Arc<Device>,
     next_hop: IpAddr,
     broadcast: bool,
-    batch: Batch,
+    mut batch: Batch,
+) {
+    output_all(cx, device, next_hop, broadcast, &mut batch);
+}
+
+/// Does the same and leaves the batch empty.
+pub fn output_all(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    next_hop: IpAddr,
+    broadcast: bool,
+    batch: &mut Batch,
 ) {
     if device.is_bare() {
         let count = batch.len();
@@ -57,7 +68,7 @@ pub fn output(
 }
 
 /// Sends packets that begin with their network header to one link-layer address.
-fn send_to(cx: &mut Cx<'_>, device: &Arc<Device>, to: Mac, mut batch: Batch) {
+fn send_to(cx: &mut Cx<'_>, device: &Arc<Device>, to: Mac, batch: &mut Batch) {
     let source = device.address();
     let mut whole = true;
     for packet in batch.iter_mut() {
@@ -72,7 +83,7 @@ fn send_bare(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
     hops: impl IntoIterator<Item = (IpAddr, usize)>,
-    mut batch: Batch,
+    batch: &mut Batch,
 ) {
     let mut packets = batch.iter_mut();
     for (next_hop, count) in hops {
@@ -87,7 +98,7 @@ fn send_bare(
         }
     }
     cx.state.stages.end(Stage::Neighbour, batch.len());
-    cx.transmit(device, batch);
+    cx.transmit_all(device, batch);
 }
 
 /// Makes an entry of a group or a broadcast address that a packet goes to, as Linux does for all of
@@ -121,7 +132,7 @@ pub struct Run<'g> {
 pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], mut batch: Batch) {
     if device.is_bare() {
         let hops = runs.iter().map(|run| (run.next_hop, run.count));
-        return send_bare(cx, device, hops, batch);
+        return send_bare(cx, device, hops, &mut batch);
     }
     let mut macs = [None; BATCH];
     find(cx, device, runs, &mut macs);
@@ -137,17 +148,17 @@ pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], mut 
             whole &= prepend(packet, to, source);
         }
     }
-    send(cx, device, batch, whole);
+    send(cx, device, &mut batch, whole);
 }
 
 /// Sends packets of an EtherType to neighbours that need no verification, whose link-layer addresses the caller has
-/// read. `to` has an entry for each packet of the batch.
+/// read. `to` has an entry for each packet of the batch, which is left empty.
 pub fn output_to(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
     protocol: u16,
     to: &[Option<(&Neighbour, Mac)>; BATCH],
-    mut batch: Batch,
+    batch: &mut Batch,
 ) {
     if device.is_bare() {
         let hops = to.iter().flatten().map(|(entry, _)| (entry.key.address, 1));
@@ -156,22 +167,26 @@ pub fn output_to(
     let now = cx.time_of_use();
     // What follows the destination is the same for all.
     let [_, _, _, _, _, _, rest @ ..] = ethernet([0; 6], device.address(), protocol);
+    // As a number it is stored at once.
+    let rest = u64::from_ne_bytes(rest);
     let mut whole = true;
     for (packet, (entry, mac)) in batch.iter_mut().zip(to.iter().flatten()) {
         entry.touch(now);
         packet.protocol = protocol;
-        let header = packet.push_link_header().map(|header| {
-            let ([d0, d1, d2, d3, d4, d5], [s0, s1, s2, s3, s4, s5, t0, t1]) = (*mac, rest);
-            *header = [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1];
-        });
+        let header = packet.push_link_header::<{ Ethernet::LEN }>();
         whole &= header.is_some();
+        let header = header.and_then(|header| header.split_first_chunk_mut());
+        if let Some((to, after)) = header {
+            *to = *mac;
+            after.copy_from_slice(&rest.to_ne_bytes());
+        }
     }
     send(cx, device, batch, whole);
 }
 
 /// Sends packets with their link-layer headers. Unless the batch is `whole`, those without one are
 /// dropped.
-fn send(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, whole: bool) {
+fn send(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch, whole: bool) {
     let count = batch.len();
     if !whole {
         let mut short = Batch::new();
@@ -191,7 +206,7 @@ fn send(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, whole: bool) {
     }
     cx.state.stages.end(Stage::Neighbour, count);
     if !batch.is_empty() {
-        cx.transmit(device, batch);
+        cx.transmit_all(device, batch);
     }
 }
 
@@ -281,7 +296,7 @@ fn one_by_one(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: Ba
 }
 
 /// Sends packets if their neighbour is known. Otherwise the packets wait or are dropped.
-fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, batch: Batch) {
+fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, batch: &mut Batch) {
     let count = batch.len();
     let ns = device.namespace(cx.guard);
     let entry = match ns.neighbours().get(device.key, next_hop, cx.guard) {
@@ -292,7 +307,7 @@ fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, batch: Batch
         {
             Some(entry) => entry,
             None => {
-                cx.drop_batch(
+                cx.drop_all(
                     device,
                     Place::Neighbour,
                     DropReason::NEIGH_CREATEFAIL,
@@ -308,7 +323,7 @@ fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, batch: Batch
     }
     let source = device.address();
     let mut ready = Batch::new();
-    for packet in batch {
+    for packet in batch.drain() {
         if let Some(packet) = entry.wait(cx, device, packet)
             && let Some(mac) = entry.mac()
             && let Some(packet) = with_header(cx, device, mac, source, packet)

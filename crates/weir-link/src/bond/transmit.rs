@@ -64,7 +64,7 @@ impl RxHandler for Entrance {
                 }
             }
             if !passed.is_empty() {
-                (cx.stack.layers.path.unhandled)(cx, device, passed);
+                (cx.stack.layers.path.unhandled)(cx, device, &mut passed);
             }
             return;
         }
@@ -76,7 +76,7 @@ impl RxHandler for Entrance {
         for packet in batch.iter_mut() {
             (packet.dev, packet.iif) = place;
         }
-        (cx.stack.layers.path.steered)(cx, &own, batch);
+        (cx.stack.layers.path.steered)(cx, &own, &mut batch);
     }
 
     fn long_packets(&self) -> LongPackets {

@@ -137,8 +137,7 @@ impl RxHandler for Entrance {
         }
         out.flush(cx);
         if !out.up.is_empty() {
-            let up = out.up.take();
-            (cx.stack.layers.path.steered)(cx, &own, up);
+            (cx.stack.layers.path.steered)(cx, &own, &mut out.up);
         }
     }
 
@@ -462,8 +461,7 @@ impl Bridge {
             packet.set_pkt_type(PacketType::Host);
         }
         if out.up.is_full() {
-            let up = out.up.take();
-            (cx.stack.layers.path.steered)(cx, own, up);
+            (cx.stack.layers.path.steered)(cx, own, &mut out.up);
         }
         // There is room: a full batch has just been passed on.
         let _ = out.up.push(packet);

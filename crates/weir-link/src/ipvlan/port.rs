@@ -397,7 +397,7 @@ impl RxHandler for Entrance {
             }
         }
         if !passed.is_empty() {
-            (cx.stack.layers.path.unhandled)(cx, device, passed);
+            (cx.stack.layers.path.unhandled)(cx, device, &mut passed);
         }
     }
 

@@ -414,7 +414,7 @@ impl<'g> Up<'g> {
 
     fn flush(&mut self, cx: &mut Cx<'_>) {
         let Some(to) = self.to.take() else { return };
-        let (device, batch) = (&to.device, self.batch.take());
+        let (device, mut batch) = (&to.device, self.batch.take());
         let octets = std::mem::take(&mut self.octets);
         if !device.is_up() {
             return cx.drop_batch(device, Place::Receive, DropReason::DEV_READY, batch);
@@ -422,7 +422,7 @@ impl<'g> Up<'g> {
         let stats = device.stats(cx.state.id);
         stats.rx_packets.fetch_add(batch.len() as u64, Relaxed);
         stats.rx_bytes.fetch_add(octets, Relaxed);
-        (cx.stack.layers.path.steered)(cx, device, batch);
+        (cx.stack.layers.path.steered)(cx, device, &mut batch);
     }
 }
 
@@ -483,7 +483,7 @@ impl RxHandler for Entrance {
         }
         up.flush(cx);
         if !passed.is_empty() {
-            (cx.stack.layers.path.unhandled)(cx, device, passed);
+            (cx.stack.layers.path.unhandled)(cx, device, &mut passed);
         }
     }
 

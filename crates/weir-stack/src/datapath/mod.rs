@@ -24,8 +24,10 @@ pub use crate::{measure, raw};
 pub use early::EarlyDrop;
 pub use offload::split_all;
 pub use queue::{completed, rearm_all, restart, run_queue, wake_queue};
-pub use receive::{receive, receive_classified, receive_frames, resume, steered, unhandled};
-pub use transmit::{send_on_wire, transmit};
+pub use receive::{
+    receive, receive_all, receive_classified, receive_frames, resume, steered, unhandled,
+};
+pub use transmit::{send_on_wire, transmit, transmit_all};
 
 /// Returns the kind of a device's root qdisc (`IFLA_QDISC`).
 pub fn root_qdisc(device: &crate::device::Device, _guard: &weir_sync::rcu::Guard) -> String {

@@ -34,24 +34,29 @@ pub fn receive_frames(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
             cx.drop_batch(device, Place::Receive, DropReason::PKT_TOO_SMALL, part);
         }
     }
-    receive(cx, device, batch);
+    receive_all(cx, device, &mut batch);
 }
 
 /// Receives frames that begin with an Ethernet header, or with their network header if the device is bare, all from
 /// one device. The protocol of the latter is set.
 pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+    receive_all(cx, device, &mut batch);
+}
+
+/// Does the same and leaves the batch empty.
+pub fn receive_all(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     cx.state.stages.start();
     if !device.is_up() {
-        return cx.drop_batch(device, Place::Receive, DropReason::DEV_READY, batch);
+        return cx.drop_all(device, Place::Receive, DropReason::DEV_READY, batch);
     }
     let (count, full) = (batch.len(), batch.is_full());
     let arrival = Arrival::new(cx.now, device.key.0, device.ifindex());
     let address = word_of(&device.address());
     let seen = if device.is_bare() {
-        classify_bare(&mut batch, arrival)
+        classify_bare(batch, arrival)
     } else {
-        let plain = classify_plain(&mut batch, arrival, address);
-        plain.unwrap_or_else(|| classify_each(&mut batch, arrival, address))
+        let plain = classify_plain(batch, arrival, address);
+        plain.unwrap_or_else(|| classify_each(batch, arrival, address))
     };
     let stats = device.stats(cx.state.id);
     if !device.link.counts_itself() {
@@ -68,43 +73,43 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         stats.rx_errors.fetch_add(part.len() as u64, Relaxed);
         cx.drop_batch(device, Place::Receive, DropReason::PKT_TOO_SMALL, part);
     }
-    let merged = super::offload::merge(cx, device, &mut batch, seen.segments);
+    let merged = super::offload::merge(cx, device, batch, seen.segments);
     if device.steering.is_on() {
         // The packets are counted behind the steering.
         cx.state.stages.end(Stage::Receive, 0);
         let before = batch.len();
-        batch = steer::steer(cx, device, Point::Arrived, batch);
+        *batch = steer::steer(cx, device, Point::Arrived, batch.take());
         if batch.is_empty() {
             return;
         }
         // A port that had so many frames has more.
         let more = full && batch.len() < before;
         if more || cx.state.holds() {
-            return cx.hold(device, batch, more);
+            return cx.hold(device, batch.take(), more);
         }
     } else if cx.state.holds() {
-        return cx.hold(device, batch, false);
+        return cx.hold(device, batch.take(), false);
     }
     continues(cx, device, batch, seen.received.filter(|_| !merged));
 }
 
 /// Continues behind the steering, on the CPU that works on the packets.
-pub fn steered(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+pub fn steered(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     continues(cx, device, batch, None);
 }
 
 /// Does the same with what is known of the batch.
 #[inline]
-fn continues(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, received: Option<Received>) {
+fn continues(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch, received: Option<Received>) {
     let count = batch.len();
     let processed = cx.stack.received.get(cx.state.id);
     processed.store(processed.load(Relaxed) + count as u64, Relaxed);
     let trace = &cx.stack.trace;
     trace.steps(device, cx.now, batch.iter_mut(), Step::Received);
-    observe(cx, device, Direction::Rx, &batch);
+    observe(cx, device, Direction::Rx, batch);
     cx.state.stages.end(Stage::Receive, count);
     let protocol = received.as_ref().and_then(|received| received.protocol);
-    let filtered = super::filter::ingress(cx, device, &mut batch, received);
+    let filtered = super::filter::ingress(cx, device, batch, received);
     if !batch.is_empty() {
         deliver(cx, device, batch, protocol.filter(|_| !filtered));
     }
@@ -276,15 +281,15 @@ fn untag_frame(packet: &mut Packet) -> bool {
 
 /// Continues from the ingress filters on. Frames redirected to a device's ingress enter here.
 #[inline]
-pub fn receive_classified(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
-    super::filter::ingress(cx, device, &mut batch, None);
+pub fn receive_classified(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
+    super::filter::ingress(cx, device, batch, None);
     if !batch.is_empty() {
         deliver(cx, device, batch, None);
     }
 }
 
 /// Continues after the ingress filters, with frames that come back from a detour through an ifb.
-pub fn resume(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+pub fn resume(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     deliver(cx, device, batch, None);
 }
 
@@ -302,21 +307,21 @@ fn alone(batch: &Batch) -> Option<u16> {
 /// Passes frames to VLAN devices, and the others to the device's handler or, by protocol, to layer 3. With the frames
 /// comes the protocol of all of them, if they are known to be untagged, without tunnel metadata and of one protocol.
 #[inline]
-fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch, protocol: Option<u16>) {
+fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch, protocol: Option<u16>) {
     let (types, handler) = (&*cx.stack.packet_types, device.rx_handler(cx.guard));
     if handler.is_none()
-        && let Some(protocol) = protocol.or_else(|| alone(&batch))
+        && let Some(protocol) = protocol.or_else(|| alone(batch))
         && let Some(ty) = types.iter().find(|ty| ty.protocol == protocol)
     {
         return (ty.receive)(cx, device, batch);
     }
-    let batch = untag(cx, device, batch);
+    untag(cx, device, batch);
     if batch.is_empty() {
         return;
     }
     if let Some(handler) = handler {
         let taken = handler.long_packets();
-        return super::offload::split_all(cx, device, batch, taken, |cx, device, batch| {
+        return super::offload::split_all(cx, device, batch.take(), taken, |cx, device, batch| {
             handler.receive(cx, device, batch);
         });
     }
@@ -324,12 +329,13 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch, protocol: Option
 }
 
 /// Continues behind the handler of received frames: passes frames by protocol to layer 3.
-pub fn unhandled(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+pub fn unhandled(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     let types = &*cx.stack.packet_types;
-    let mut parts: [Batch; PROTOCOLS] = std::array::from_fn(|_| Batch::new());
+    // A bit for each type that a packet has, and one for each packet that has none.
+    let (mut seen, mut others) = (0_u64, 0_u64);
     // Packets of one protocol follow each other.
     let (mut at, mut protocol) = (PROTOCOLS, 0);
-    for mut packet in batch {
+    for (n, packet) in batch.iter_mut().enumerate() {
         match packet.vlan() {
             // Priority-tagged frames belong to the device itself.
             Some(tag) if tag.vid() == 0 => packet.set_vlan(None),
@@ -345,17 +351,33 @@ pub fn unhandled(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
             let found = types.iter().position(|ty| ty.protocol == protocol);
             at = found.unwrap_or(PROTOCOLS);
         }
-        let Some(to) = parts.get_mut(at) else {
-            unknown(cx, device, packet);
-            continue;
-        };
-        // There is room: the part is no larger than the batch it is taken from.
-        let _ = to.push(packet);
-    }
-    for (part, ty) in parts.iter_mut().zip(types) {
-        if !part.is_empty() {
-            (ty.receive)(cx, device, part.take());
+        match at {
+            PROTOCOLS => others |= 1 << n,
+            at => seen |= 1 << at,
         }
+    }
+    if others != 0 {
+        for packet in batch.split_off(others) {
+            unknown(cx, device, packet);
+        }
+    }
+    for (at, ty) in types.iter().enumerate() {
+        if seen >> at & 1 == 0 {
+            continue;
+        }
+        seen ^= 1 << at;
+        if seen == 0 {
+            return (ty.receive)(cx, device, batch);
+        }
+        let mut part = Batch::new();
+        batch.split(
+            |packet| packet.protocol != ty.protocol,
+            |packet| {
+                // There is room: the part is no larger than the batch it is taken from.
+                let _ = part.push(packet);
+            },
+        );
+        (ty.receive)(cx, device, &mut part);
     }
 }
 
@@ -372,14 +394,14 @@ fn unknown(cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) {
     cx.drop(device, Place::Receive, DropReason::UNHANDLED_PROTO, packet);
 }
 
-/// Passes the frames of VLANs that have a device to it, and returns the others, tags untouched.
-fn untag(cx: &mut Cx<'_>, device: &Device, batch: Batch) -> Batch {
+/// Passes the frames of VLANs that have a device to it, and leaves the others in the batch, tags untouched.
+fn untag(cx: &mut Cx<'_>, device: &Device, batch: &mut Batch) {
     if batch.iter().all(|packet| packet.vlan().is_none()) {
-        return batch;
+        return;
     }
     let mut tagged = Tagged::default();
     let mut rest = Batch::new();
-    for packet in batch {
+    for packet in batch.drain() {
         let tag = packet.vlan();
         let upper = tag.and_then(|tag| Some((device.vlan(tag.proto, tag.vid(), cx.guard)?, tag)));
         match upper {
@@ -391,7 +413,7 @@ fn untag(cx: &mut Cx<'_>, device: &Device, batch: Batch) -> Batch {
         }
     }
     tagged.flush(cx);
-    rest
+    *batch = rest;
 }
 
 /// Collects consecutive tagged frames of one VLAN device and passes them up together

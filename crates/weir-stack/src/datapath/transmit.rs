@@ -21,7 +21,7 @@ pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
 }
 
 /// Does the same and leaves the batch empty.
-pub(super) fn transmit_all(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
+pub fn transmit_all(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     cx.state.stages.start();
     if !device.is_up() {
         return cx.drop_all(device, Place::Transmit, DropReason::DEV_READY, batch);
