@@ -23,6 +23,7 @@ mod nlmon;
 mod offload;
 mod redirected;
 mod steer;
+mod straight;
 mod tcp_metrics;
 mod too_long;
 mod transmit;
