@@ -24,6 +24,7 @@ use weir_packet::header::ethernet::ethernet;
 use weir_packet::header::ipv4::ipv4;
 use weir_packet::header::transport::{fill_check_v4, tcp, udp};
 use weir_packet::{ConnInfo, Packet, Pool, PoolConfig};
+use weir_port::replay::Replay;
 use weir_stack::{Config, Cpu, Stack};
 
 use super::client::{Client, control, put_action, put_actions, put_gact};
@@ -271,11 +272,16 @@ fn set_up(work: Work, flows: u32) -> Result<Bed, String> {
         frame.extend(segment);
         frame
     });
-    let frames = frames.collect();
+    let frames: Vec<Vec<u8>> = frames.collect();
     let mut cpu = Cpu::new(&stack, 0);
     cpu.settle();
     cpu.state().stages.switch(false);
-    Ok(Bed { stack, cpu, frames })
+    Ok(Bed {
+        stack,
+        cpu,
+        source: Replay::new(&frames),
+        frames,
+    })
 }
 
 fn measure_path(scale: &Scale, rows: &mut Vec<Row>) -> Result<(), String> {
