@@ -292,6 +292,7 @@ impl Batch {
 }
 
 impl Default for Batch {
+    #[inline]
     fn default() -> Batch {
         Batch::new()
     }

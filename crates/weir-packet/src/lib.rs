@@ -8,6 +8,7 @@
 //! | [`meta`] | [`Meta`]: the public metadata fields |
 //! | [`buffers`] | [`Buffers`]: up to 64 free frames, not yet packets |
 //! | [`batch`] | [`Batch`]: up to 64 packets, stored inline |
+//! | [`list`] | [`List`]: a value for each packet of a batch |
 //! | [`bpf`] | classic BPF programs |
 //! | [`edit`] | VLAN push and pop, TTL decrement |
 //! | [`offload`] | checksums and segmentation that senders leave to a device |
@@ -21,8 +22,8 @@
 //! Every function that takes bytes accepts any bytes. On short or malformed input it returns
 //! `None`, `false` or an error, and never panics.
 //!
-//! Only `arena`, `record`, `returned`, `depot`, `pool`, `packet`, `buffers`, `batch` and
-//! `dissect::keys` contain unsafe code.
+//! Only `arena`, `record`, `returned`, `depot`, `pool`, `packet`, `buffers`, `batch`, `list`
+//! and `dissect::keys` contain unsafe code.
 #![deny(unsafe_code)]
 
 mod arena;
@@ -39,6 +40,7 @@ pub mod edit;
 pub mod gro;
 pub mod header;
 mod jhash;
+pub mod list;
 pub mod meta;
 pub mod offload;
 pub mod packet;
@@ -55,6 +57,7 @@ pub use conn::{Conn, ConnInfo};
 pub use dissect::{FlowKeys, Used, dissect, dissect_frame, five_tuple_hash, flow_hash};
 pub use drop_reason::{DropClass, DropReason};
 pub use jhash::jhash2;
+pub use list::List;
 pub use packet::{
     Arrival, Flags, LongPackets, Meta, NodeType, Packet, PacketType, SegmentKind, Segments, VlanTag,
 };
