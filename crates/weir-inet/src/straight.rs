@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use weir_packet::Batch;
-use weir_packet::batch::BATCH;
+use weir_packet::{Batch, List};
 
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
@@ -16,13 +15,21 @@ use crate::neigh::{self, Neighbour};
 /// The most devices that the packets of a batch may leave by.
 const DEVICES: usize = 4;
 
-/// The way of each packet of a batch.
+/// The ways of the packets of a batch, in their order.
 pub(crate) struct Plan<'g> {
-    /// The entries and link-layer addresses of the next hops.
-    pub to: [Option<(&'g Neighbour, Mac)>; BATCH],
-    /// The device of each packet: its place in `exits`.
-    pub whose: [u8; BATCH],
+    pub ways: List<Way<'g>>,
     pub exits: Exits<'g>,
+}
+
+/// The way of a packet.
+#[derive(Clone, Copy)]
+pub(crate) struct Way<'g> {
+    /// The next hop's entry and link-layer address.
+    pub to: (&'g Neighbour, Mac),
+    /// The place of its device in the plan's `exits`.
+    pub place: u8,
+    /// The longest packet that may go there, in bytes.
+    pub mtu: u32,
 }
 
 /// The devices that packets leave by, in order of first use.
@@ -45,8 +52,7 @@ impl Plan<'_> {
     #[inline]
     pub fn new() -> Self {
         Self {
-            to: [None; BATCH],
-            whose: [0; BATCH],
+            ways: List::new(),
             exits: Exits::default(),
         }
     }
@@ -64,16 +70,15 @@ impl Plan<'_> {
         let Exits(devices) = &self.exits;
         if let [Some(device), None, ..] = devices {
             leave(cx, device, batch);
-            return neigh::output_to(cx, device, protocol, &self.to, batch);
+            let to = self.ways.iter().map(|way| way.to);
+            return neigh::output_to(cx, device, protocol, to, batch);
         }
         let mut parts: [Batch; DEVICES] = std::array::from_fn(|_| Batch::new());
-        let mut to = [[None; BATCH]; DEVICES];
-        for ((packet, entry), place) in batch.drain().zip(self.to).zip(self.whose) {
-            let place = usize::from(place);
+        let mut to: [_; DEVICES] = std::array::from_fn(|_| List::new());
+        for (packet, way) in batch.drain().zip(self.ways.iter()) {
+            let place = usize::from(way.place);
             if let (Some(part), Some(to)) = (parts.get_mut(place), to.get_mut(place)) {
-                if let Some(slot) = to.get_mut(part.len()) {
-                    *slot = entry;
-                }
+                to.push(way.to);
                 // There is room: the part is no larger than the batch it is taken from.
                 let _ = part.push(packet);
             }
@@ -81,7 +86,7 @@ impl Plan<'_> {
         let parts = parts.iter_mut().zip(&to);
         for (device, (part, to)) in devices.iter().flatten().zip(parts) {
             leave(cx, device, part);
-            neigh::output_to(cx, device, protocol, to, part);
+            neigh::output_to(cx, device, protocol, to.iter().copied(), part);
         }
     }
 }

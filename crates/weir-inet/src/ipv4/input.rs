@@ -13,13 +13,12 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_netlink::{errno, rta};
-use weir_packet::batch::BATCH;
 use weir_packet::header::icmp::{
     ICMP_DEST_UNREACH, ICMP_HOST_UNREACH, ICMP_NET_UNREACH, ICMP_PARAMETERPROB, ICMP_PKT_FILTERED,
 };
 use weir_packet::header::ipv4::fill_check;
 use weir_packet::header::{Ipv4, ipv4_options};
-use weir_packet::{Batch, DropReason, Packet, PacketType, checksum};
+use weir_packet::{Batch, DropReason, List, Packet, PacketType, checksum};
 
 use super::output::Groups;
 use super::route::{self, Input, To, Verdict};
@@ -55,105 +54,100 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
         l3mdev::observe(cx, vrf, batch);
     }
     let mut received = Received::default();
-    let mut refused = [None; BATCH];
-    // The addresses of each packet. Consecutive packets to one destination share a look-ahead.
-    let mut pairs = [Pair::default(); BATCH];
-    let (mut destinations, mut which) = ([0; BATCH], [0_u8; BATCH]);
-    let mut different = 0_usize;
+    // Consecutive packets to one destination share a look-ahead.
+    let mut destinations = List::new();
     let (mut sound, mut simple) = (true, true);
-    let slots = refused.iter_mut().zip(&mut pairs).zip(&mut which);
-    for (packet, ((refused, pair), which)) in batch.iter_mut().zip(slots) {
+    let checked = batch.iter_mut().map(|packet| {
         let seen = match check_plain(packet, &mut received) {
             Some(pair) => Ok(Seen { pair, simple: true }),
             None => check(packet, &mut received),
         };
-        match seen {
+        let (pair, refused) = match seen {
             Ok(seen) => {
-                *pair = seen.pair;
                 simple &= seen.simple;
-                let dst = seen.pair.dst;
-                if destinations.get(different.wrapping_sub(1)) != Some(&dst)
-                    && let Some(slot) = destinations.get_mut(different)
-                {
-                    *slot = dst;
-                    different += 1;
+                if destinations.last() != Some(&seen.pair.dst) {
+                    destinations.push(seen.pair.dst);
                 }
-                *which = (different - 1) as u8;
+                (seen.pair, None)
             }
             Err(reason) => {
-                *refused = Some(reason);
                 sound = false;
+                (Pair::default(), Some(reason))
             }
+        };
+        Checked {
+            pair,
+            refused,
+            which: destinations.len().saturating_sub(1) as u8,
         }
-    }
+    });
+    let checked: List<Checked> = checked.collect();
     if let Some(vrf) = vrf {
         let sound = batch
             .iter()
-            .zip(&refused)
-            .filter(|(_, refused)| refused.is_none());
+            .zip(checked.iter())
+            .filter(|(_, checked)| checked.refused.is_none());
         let group = |packet: &Packet| packet.data().get(16).is_some_and(|first| first >> 4 == 14);
         let own = sound.filter(|(packet, _)| !group(packet));
         l3mdev::count(cx, vrf, own.map(|(packet, _)| packet.len()));
     }
     let mib = cx.mib(ns);
     received.flush(|counter, by| mib.ip.add(counter, by));
-    // What the look-ahead found. `which` says which of it is for each packet.
-    let mut hints = [None; BATCH];
-    let ahead = different >= WORTH_A_PREFETCH;
+    // What the look-ahead found.
+    let mut hints = List::new();
+    let ahead = destinations.len() >= WORTH_A_PREFETCH;
     if ahead {
-        let destinations = destinations.get(..different).unwrap_or_default();
-        ns.fib().v4.look_ahead(destinations, guard, &mut hints);
+        hints = destinations.iter().map(|_| None).collect();
+        ns.fib().v4.look_ahead(&destinations, guard, &mut hints);
     }
     // A device that cannot carry 68 bytes has no IPv4, so its packets are not routed.
     let routes = device.has_ipv4();
     if sound && simple && routes && !cx.stack.trace.follows() {
         let hint = |n: usize, dst| match ahead {
-            true => *hints.get(usize::from(*which.get(n)?))?,
+            true => *hints.get(usize::from(checked.get(n)?.which))?,
             false => ns.fib().v4.look_ahead_one(dst, guard),
         };
-        if let Some(plan) = straight::plan(&input, ns, (batch, &pairs), guard, hint) {
+        let pairs = checked.iter().map(|checked| checked.pair);
+        if let Some(plan) = straight::plan(&input, ns, (batch, pairs), guard, hint) {
             return straight::forward(cx, ns, batch, &plan);
         }
     }
-    let mut verdicts = [Verdict::Drop(DropReason::NOT_SPECIFIED); BATCH];
-    let places = verdicts.iter_mut().zip(refused).zip(which);
-    for (packet, ((verdict, refused), which)) in batch.iter().zip(places) {
-        if let Some(reason) = refused {
-            *verdict = Verdict::Drop(reason);
-            continue;
+    let verdicts = batch.iter().zip(checked.iter()).map(|(packet, checked)| {
+        if let Some(reason) = checked.refused {
+            return Verdict::Drop(reason);
         }
-        if !routes {
-            continue;
-        }
-        let Some(header) = Ipv4::new(packet.data()) else {
-            continue;
+        let header = Ipv4::new(packet.data()).filter(|_| routes);
+        let Some(header) = header else {
+            return Verdict::Drop(DropReason::NOT_SPECIFIED);
         };
-        *verdict = input.route(
+        let verdict = input.route(
             &header,
             packet.data(),
             packet.mark,
             || crate::fib::rule::tunnel_of(packet),
-            hints.get(usize::from(which)).copied().flatten(),
+            hints.get(usize::from(checked.which)).copied().flatten(),
         );
         if packet.pkt_type() != PacketType::Host
             && strict_multicast
             && !matches!(verdict, Verdict::Local(To::All | To::Group))
         {
-            *verdict = Verdict::Drop(DropReason::UNICAST_IN_L2_MULTICAST);
+            return Verdict::Drop(DropReason::UNICAST_IN_L2_MULTICAST);
         }
-    }
+        verdict
+    });
+    let verdicts: List<Verdict<'_>> = verdicts.collect();
     cx.state.stages.end(Stage::Ipv4In, count);
     let mut groups = Groups::default();
     let mut ours = Batch::new();
-    let mut whom = [To::Us; BATCH];
+    let mut whom = List::new();
     let (mut forwarded, mut passed, mut octets) = (0, 0, 0);
-    for (mut packet, verdict) in batch.drain().zip(verdicts) {
+    for (mut packet, verdict) in batch.drain().zip(verdicts.iter()) {
         // Headers with options are rare.
         let mut options = None;
         if packet.data().first().is_some_and(|first| first & 0xf > 5)
             && !matches!(verdict, Verdict::Drop(_))
         {
-            match read_options(cx, device, ns, &mut packet, &verdict) {
+            match read_options(cx, device, ns, &mut packet, verdict) {
                 Ok(compiled) => options = Some(compiled),
                 Err(reason) => {
                     cx.drop(device, Place::Ipv4In, reason, packet);
@@ -161,7 +155,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
                 }
             }
         }
-        match verdict {
+        match *verdict {
             Verdict::Forward(hop) => {
                 forwarded += 1;
                 let step = Step::Forward(hop.next_hop, hop.device);
@@ -182,9 +176,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
                     mib.ip.add(packets, 1);
                     mib.ip.add(octets, packet.len() as u64);
                 }
-                if let Some(slot) = whom.get_mut(ours.len()) {
-                    *slot = to;
-                }
+                whom.push(to);
                 // There is room: the part is no larger than the batch it is taken from.
                 let _ = ours.push(packet);
             }
@@ -208,11 +200,21 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     }
     if !ours.is_empty() {
         let count = ours.len();
-        for (packet, to) in ours.into_iter().zip(whom) {
-            local::deliver(cx, device, ns, packet, to);
+        for (packet, to) in ours.drain().zip(whom.iter()) {
+            local::deliver(cx, device, ns, packet, *to);
         }
         cx.state.stages.end(Stage::Local, count);
     }
+}
+
+/// What is known of a packet after the checks.
+#[derive(Clone, Copy)]
+struct Checked {
+    /// The addresses of one that is not refused.
+    pair: Pair,
+    refused: Option<DropReason>,
+    /// The place of its destination among those of the look-ahead.
+    which: u8,
 }
 
 /// What the checks have seen of a header.

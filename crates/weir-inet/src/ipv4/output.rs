@@ -2,13 +2,11 @@
 //! Outgoing packets: grouping by next hop, fragmentation, and the creation of locally generated
 //! packets (`ip_output`, `ip_finish_output`, `ip_push_pending_frames`).
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_packet::batch::BATCH;
 use weir_packet::header::ipv4::ipv4;
-use weir_packet::{Batch, DropReason, Flags, Packet, PacketType};
+use weir_packet::{Batch, DropReason, Flags, List, Packet, PacketType};
 
 use super::fragment;
 use super::route::{Hop, Output};
@@ -25,10 +23,10 @@ use crate::settings::Ipv4;
 use crate::settings::WithSettings;
 
 /// Runs of packets with their devices.
+#[derive(Default)]
 struct Runs<'g> {
-    runs: [Run<'g>; BATCH],
-    devices: [Option<&'g Arc<Device>>; BATCH],
-    used: usize,
+    runs: List<Run<'g>>,
+    devices: List<&'g Arc<Device>>,
 }
 
 /// Outgoing packets with their next hops, in order.
@@ -40,46 +38,25 @@ pub struct Groups<'g> {
     several: bool,
 }
 
-impl Default for Runs<'_> {
-    fn default() -> Self {
-        let none = Run {
-            next_hop: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            broadcast: false,
-            count: 0,
-            via: None,
-        };
-        Self {
-            runs: [none; BATCH],
-            devices: [None; BATCH],
-            used: 0,
-        }
-    }
-}
-
 impl<'g> Runs<'g> {
     /// Returns the last run and its device.
     #[inline]
     fn last(&mut self) -> Option<(&mut Run<'g>, &'g Arc<Device>)> {
-        let last = self.used.checked_sub(1)?;
-        let device = self.devices.get(last).copied().flatten()?;
-        Some((self.runs.get_mut(last)?, device))
+        let device = *self.devices.last()?;
+        Some((self.runs.last_mut()?, device))
     }
 
     /// Appends a run. There is room as long as there are no more runs than packets.
     #[inline]
     fn push(&mut self, run: Run<'g>, device: &'g Arc<Device>) {
-        let slots = (
-            self.runs.get_mut(self.used),
-            self.devices.get_mut(self.used),
-        );
-        if let (Some(slot), Some(of)) = slots {
-            (*slot, *of) = (run, Some(device));
-            self.used += 1;
-        }
+        self.runs.push(run);
+        self.devices.push(device);
     }
 
-    fn all(&self) -> &[Run<'g>] {
-        self.runs.get(..self.used).unwrap_or_default()
+    #[inline]
+    fn clear(&mut self) {
+        self.runs.clear();
+        self.devices.clear();
     }
 }
 
@@ -118,17 +95,17 @@ impl<'g> Groups<'g> {
     pub fn flush(&mut self, cx: &mut Cx<'_>) {
         let several = std::mem::take(&mut self.several);
         let mut packets = self.packets.take();
-        while let Some(Some(device)) = self.to.devices.first().copied()
+        while let Some(device) = self.to.devices.first().copied()
             && !packets.is_empty()
         {
             if !several {
-                send_runs(cx, device, self.to.all(), packets);
+                send_runs(cx, device, &self.to.runs, packets);
                 break;
             }
             let (mut mine, mut others) = (Runs::default(), Runs::default());
             let (mut part, mut rest) = (Batch::new(), Batch::new());
             let mut all = packets.into_iter();
-            for (run, of) in self.to.all().iter().zip(self.to.devices.iter().flatten()) {
+            for (run, of) in self.to.runs.iter().zip(self.to.devices.iter()) {
                 let here = Arc::ptr_eq(of, device);
                 let (runs, batch) = match here {
                     true => (&mut mine, &mut part),
@@ -140,10 +117,10 @@ impl<'g> Groups<'g> {
                     let _ = batch.push(packet);
                 }
             }
-            send_runs(cx, device, mine.all(), part);
+            send_runs(cx, device, &mine.runs, part);
             (self.to, packets) = (others, rest);
         }
-        self.to.used = 0;
+        self.to.clear();
     }
 }
 

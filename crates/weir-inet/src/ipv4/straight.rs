@@ -10,7 +10,6 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use weir_packet::batch::BATCH;
 use weir_packet::header::{ETH_P_IP, Ipv4};
 use weir_packet::{Batch, Flags, edit};
 use weir_sync::rcu::Guard;
@@ -18,7 +17,7 @@ use weir_sync::rcu::Guard;
 use super::output;
 use super::route::Input;
 use crate::cpu::Cx;
-use crate::device::{Device, Mac};
+use crate::device::Device;
 use crate::fib::host::WithRoutes;
 use crate::fib::lookup::Hint;
 use crate::fib::route::NextHop;
@@ -27,22 +26,13 @@ use crate::namespace::Namespace;
 use crate::neigh::{Neighbour, WithNeighbours};
 use crate::settings::{Ipv4 as Conf, WithSettings};
 use crate::stages::Stage;
-use crate::straight::{Exits, Plan};
+use crate::straight::{Exits, Plan, Way};
 
 /// The addresses of a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) src: u32,
     pub(super) dst: u32,
-}
-
-/// The way of a packet.
-#[derive(Clone, Copy)]
-struct Way<'g> {
-    to: (&'g Neighbour, Mac),
-    /// The place of its device.
-    place: u8,
-    mtu: u32,
 }
 
 /// A device that packets leave by.
@@ -101,7 +91,7 @@ fn next_hop<'g>(
 pub(super) fn plan<'g>(
     input: &Input<'g>,
     ns: &Namespace,
-    (batch, pairs): (&Batch, &[Pair; BATCH]),
+    (batch, pairs): (&Batch, impl Iterator<Item = Pair>),
     guard: &'g Guard,
     mut hint: impl FnMut(usize, u32) -> Hint<'g, Arc<Device>>,
 ) -> Option<Plan<'g>> {
@@ -110,19 +100,17 @@ pub(super) fn plan<'g>(
     let exceptions = exceptions.any().then_some(exceptions);
     let mut plan = Plan::new();
     let own = |address| local.is_some_and(|local| local.covers(address, guard));
-    let slots = plan.to.iter_mut().zip(&mut plan.whose).zip(pairs);
-    let slots = slots.enumerate();
     // The decision for the packet before, whose addresses many packets share.
     let mut last: Option<(Pair, Way<'g>)> = None;
     // The device of the packet before, by which many packets leave.
     let mut exit: Option<Exit<'g>> = None;
-    for (packet, (n, ((to, whose), pair))) in batch.iter().zip(slots) {
+    for (n, (packet, pair)) in batch.iter().zip(pairs).enumerate() {
         let way = match last {
-            Some((before, way)) if before == *pair => way,
+            Some((before, way)) if before == pair => way,
             _ => {
                 // Packets of one source often follow each other.
                 let known = last.is_some_and(|(before, _)| before.src == pair.src);
-                let Pair { src, dst } = *pair;
+                let Pair { src, dst } = pair;
                 if !known && (!is_plain(src) || own(src)) || !is_plain(dst) || own(dst) {
                     return None;
                 }
@@ -147,14 +135,14 @@ pub(super) fn plan<'g>(
                     place: exit.place,
                     mtu,
                 };
-                last = Some((*pair, way));
+                last = Some((pair, way));
                 way
             }
         };
         if packet.network_len() > way.mtu as usize {
             return None;
         }
-        (*to, *whose) = (Some(way.to), way.place);
+        plan.ways.push(way);
     }
     Some(plan)
 }

@@ -14,7 +14,6 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use weir_netlink::{errno, rta};
-use weir_packet::batch::BATCH;
 use weir_packet::header::icmp::{
     ICMPV6_ADM_PROHIBITED, ICMPV6_DEST_UNREACH, ICMPV6_HDR_FIELD, ICMPV6_NOROUTE, ICMPV6_PARAMPROB,
     is_error_v6,
@@ -22,7 +21,7 @@ use weir_packet::header::icmp::{
 use weir_packet::header::ipv6::{IPPROTO_ICMPV6, NEXTHDR_HOP, upper_layer};
 use weir_packet::header::ipv6_ext::{IPV6_TLV_JUMBO, OptionError, check_options, tlvs};
 use weir_packet::header::{Icmp, Ipv6};
-use weir_packet::{Batch, DropReason, Packet, PacketType};
+use weir_packet::{Batch, DropReason, List, Packet, PacketType};
 use weir_sync::rcu::Guard;
 
 use super::forward::{self, Hop, Run};
@@ -72,7 +71,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     } else if !off && let Some(plan) = straight::plan(cx, ns, device, batch, guard) {
         return straight::forward(cx, device, batch, &plan);
     }
-    let mut ways = [Way::Local(device); BATCH];
+    let mut ways = List::new();
     let mut received = Received::default();
     let mib = cx.mib6(device);
     let mut routed = Batch::new();
@@ -81,9 +80,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
         let Some(packet) = check(cx, ns, device, off, packet, &mut received) else {
             continue;
         };
-        if let Some(way) = ways.get_mut(routed.len()) {
-            *way = route(ns, device, &packet, packet.data(), &mut last, guard);
-        }
+        ways.push(route(ns, device, &packet, packet.data(), &mut last, guard));
         // There is room: the part is no larger than the batch it is taken from.
         let _ = routed.push(packet);
     }
@@ -98,7 +95,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     cx.state.stages.end(Stage::Ipv6In, count);
     let mut run = Run::default();
     let mut delivered = 0;
-    for (packet, way) in routed.into_iter().zip(ways) {
+    for (packet, &way) in routed.drain().zip(ways.iter()) {
         if let Way::Forward(hop) = way {
             if delivered > 0 {
                 cx.state.stages.end(Stage::Local, delivered);

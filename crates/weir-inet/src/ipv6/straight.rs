@@ -14,28 +14,19 @@ use weir_packet::{Batch, Flags, Packet, PacketType};
 use weir_sync::rcu::Guard;
 
 use super::forward::Hop;
-use super::input::{Way, route};
+use super::input::{self, route};
 use crate::cpu::Cx;
-use crate::device::{Device, Mac};
+use crate::device::Device;
 use crate::fib::host::WithRoutes;
 use crate::mib::Count;
 use crate::mib::{Ip, Received};
 use crate::namespace::Namespace;
-use crate::neigh::{Neighbour, WithNeighbours};
+use crate::neigh::WithNeighbours;
 use crate::settings::HasIp;
 use crate::settings::Ipv6Conf;
 use crate::settings::WithSettings;
 use crate::stages::Stage;
-use crate::straight::Plan;
-
-/// The way of a packet.
-#[derive(Clone, Copy)]
-struct Exit<'g> {
-    to: (&'g Neighbour, Mac),
-    /// The place of its device.
-    place: u8,
-    mtu: u32,
-}
+use crate::straight::{Plan, Way};
 
 /// Returns whether an address is of 2000::/3 or fc00::/7, whose unicast addresses mean the same on every link.
 #[inline]
@@ -78,31 +69,31 @@ pub(super) fn plan<'g>(
         return None;
     }
     let mut plan = Plan::new();
-    let slots = plan.to.iter_mut().zip(&mut plan.whose);
     // The decision for the packet before, whose destination many packets share.
-    let mut last: Option<([u8; 16], Exit<'g>)> = None;
-    for (packet, (to, whose)) in batch.iter().zip(slots) {
+    let mut last: Option<([u8; 16], Way<'g>)> = None;
+    for packet in batch.iter() {
         let (header, len) = plain(packet)?;
         let dst = Ipv6::new(header)?.dst();
-        let exit = match last {
-            Some((before, exit)) if before == dst => exit,
+        let way = match last {
+            Some((before, way)) if before == dst => way,
             _ => {
                 // Only a decision that is the same for all packets to the destination is remembered.
                 let mut single = None;
-                let Way::Forward(hop) = route(ns, device, packet, header, &mut single, guard)
+                let input::Way::Forward(hop) =
+                    route(ns, device, packet, header, &mut single, guard)
                 else {
                     return None;
                 };
                 single?;
-                let exit = leave(&hop, device, guard, |device| plan.exits.place(device))?;
-                last = Some((dst, exit));
-                exit
+                let way = leave(&hop, device, guard, |device| plan.exits.place(device))?;
+                last = Some((dst, way));
+                way
             }
         };
-        if len > exit.mtu as usize {
+        if len > way.mtu as usize {
             return None;
         }
-        (*to, *whose) = (Some(exit.to), exit.place);
+        plan.ways.push(way);
     }
     Some(plan)
 }
@@ -114,7 +105,7 @@ fn leave<'g>(
     from: &Arc<Device>,
     guard: &'g Guard,
     place: impl FnOnce(&'g Arc<Device>) -> Option<u8>,
-) -> Option<Exit<'g>> {
+) -> Option<Way<'g>> {
     let device = hop.device;
     let able = device.has_ipv6() && !device.conf().ipv6.on(Ipv6Conf::DisableIpv6);
     if Arc::ptr_eq(device, from) || hop.encap.is_some() || !able {
@@ -122,7 +113,7 @@ fn leave<'g>(
     }
     let neighbours = device.namespace(guard).neighbours();
     let entry = neighbours.get(device.key, hop.next_hop.into(), guard)?;
-    Some(Exit {
+    Some(Way {
         to: (entry, entry.ready()?),
         place: place(device)?,
         mtu: hop.mtu,

@@ -153,15 +153,15 @@ pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], mut 
 
 /// Sends packets of an EtherType to neighbours that need no verification, whose link-layer addresses the caller has
 /// read. `to` has an entry for each packet of the batch, which is left empty.
-pub fn output_to(
+pub fn output_to<'a>(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
     protocol: u16,
-    to: &[Option<(&Neighbour, Mac)>; BATCH],
+    to: impl Iterator<Item = (&'a Neighbour, Mac)>,
     batch: &mut Batch,
 ) {
     if device.is_bare() {
-        let hops = to.iter().flatten().map(|(entry, _)| (entry.key.address, 1));
+        let hops = to.map(|(entry, _)| (entry.key.address, 1));
         return send_bare(cx, device, hops, batch);
     }
     let now = cx.time_of_use();
@@ -170,14 +170,14 @@ pub fn output_to(
     // As a number it is stored at once.
     let rest = u64::from_ne_bytes(rest);
     let mut whole = true;
-    for (packet, (entry, mac)) in batch.iter_mut().zip(to.iter().flatten()) {
+    for (packet, (entry, mac)) in batch.iter_mut().zip(to) {
         entry.touch(now);
         packet.protocol = protocol;
         let header = packet.push_link_header::<{ Ethernet::LEN }>();
         whole &= header.is_some();
         let header = header.and_then(|header| header.split_first_chunk_mut());
         if let Some((to, after)) = header {
-            *to = *mac;
+            *to = mac;
             after.copy_from_slice(&rest.to_ne_bytes());
         }
     }
