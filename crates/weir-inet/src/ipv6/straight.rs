@@ -123,8 +123,10 @@ fn leave<'g>(
 /// Forwards the packets of a batch as planned, and leaves the batch empty.
 pub(super) fn forward(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch, plan: &Plan<'_>) {
     let count = batch.len();
-    let mut received = Received::default();
-    received.packets = count as u64;
+    let mut received = Received {
+        packets: count as u64,
+        ..Received::default()
+    };
     for packet in batch.iter_mut() {
         // It was found there by `plan`.
         let _ = packet.data_to_network();
