@@ -286,6 +286,7 @@ impl<'g> Cx<'g> {
             Entry::Queue(queue) => return (path.run_queue)(self, device, queue),
         };
         step(self, device, &mut batch);
+        debug_assert!(batch.is_empty(), "{entry:?} left packets");
     }
 
     /// Steers packets that a device receives again, and goes on with those of this CPU.
@@ -307,6 +308,7 @@ impl<'g> Cx<'g> {
             processed.store(processed.load(Relaxed) + batch.len() as u64, Relaxed);
         }
         (self.stack.layers.path.of(point))(self, device, &mut batch);
+        debug_assert!(batch.is_empty(), "{point:?} left packets");
     }
 
     /// Works on packets that other CPUs have steered here, up to a batch. Returns `false` if there are none
@@ -370,6 +372,7 @@ impl<'g> Cx<'g> {
     #[inline]
     pub fn transmit_all(&mut self, device: &Arc<Device>, batch: &mut Batch) {
         (self.stack.layers.path.transmit)(self, device, batch);
+        debug_assert!(batch.is_empty(), "transmit left packets");
     }
 
     /// Drops a packet and counts the place and the reason.

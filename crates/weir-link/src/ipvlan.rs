@@ -204,7 +204,7 @@ fn announce(stack: &Stack, guard: &Guard, lower: &Arc<Device>) {
     }
 }
 
-/// Returns the ipvlans of a device (`NETDEV_UNREGISTER`).
+/// Adds the ipvlans of a device (`NETDEV_UNREGISTER`).
 fn above(
     _ns: &Namespace,
     device: Option<&Device>,

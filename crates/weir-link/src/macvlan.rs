@@ -193,7 +193,7 @@ fn announce(stack: &Stack, guard: &Guard, lower: &Arc<Device>, change: u32) {
     }
 }
 
-/// Returns the macvlans of a device (`NETDEV_UNREGISTER`).
+/// Adds the macvlans of a device (`NETDEV_UNREGISTER`).
 fn above(
     _ns: &Namespace,
     device: Option<&Device>,

@@ -35,9 +35,9 @@ fn is_plain([first, ..]: &[u8; 16]) -> bool {
 }
 
 /// Returns the header of a packet that passes the checks of [`super::input`] and those of forwarding, without
-/// hop-by-hop options, and its length in bytes.
+/// hop-by-hop options, its destination, and the length of the packet in bytes.
 #[inline]
-fn plain(packet: &Packet) -> Option<(&[u8; Ipv6::LEN], usize)> {
+fn plain(packet: &Packet) -> Option<(&[u8; Ipv6::LEN], [u8; 16], usize)> {
     if packet.pkt_type() != PacketType::Host {
         return None;
     }
@@ -49,7 +49,8 @@ fn plain(packet: &Packet) -> Option<(&[u8; Ipv6::LEN], usize)> {
         && ip.next_header() != NEXTHDR_HOP
         && ip.hop_limit() > 1
         && len <= bytes.len();
-    (passes && is_plain(&ip.src()) && is_plain(&ip.dst())).then_some((header, len))
+    let dst = ip.dst();
+    (passes && is_plain(&ip.src()) && is_plain(&dst)).then_some((header, dst, len))
 }
 
 /// Plans the way of the packets of a batch, which `device` has received, or returns `None` if one of them needs the full
@@ -72,8 +73,7 @@ pub(super) fn plan<'g>(
     // The decision for the packet before, whose destination many packets share.
     let mut last: Option<([u8; 16], Way<'g>)> = None;
     for packet in batch.iter() {
-        let (header, len) = plain(packet)?;
-        let dst = Ipv6::new(header)?.dst();
+        let (header, dst, len) = plain(packet)?;
         let way = match last {
             Some((before, way)) if before == dst => way,
             _ => {
