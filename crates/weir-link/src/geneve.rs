@@ -59,8 +59,6 @@ pub static KIND: Kind = Kind {
     validate: None,
 };
 
-/// `ETH_P_TEB`: an Ethernet frame.
-const ETH_P_TEB: u16 = 0x6558;
 /// The smallest MTU in bytes.
 const MIN_MTU: u32 = 68;
 /// The largest MTU in bytes without the outer IP header (`IP_MAX_MTU - GENEVE_BASE_HLEN - ETH_HLEN`).

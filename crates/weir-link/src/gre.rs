@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::ifla::{arphrd, gre as attr};
 use weir_netlink::{Attr, Error, Table, errno};
+use weir_packet::header::ethernet::ETH_P_TEB;
 use weir_packet::header::ipv4::IPPROTO_GRE;
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{DropReason, Packet, checksum};
@@ -41,8 +42,6 @@ use crate::tunnel::receive::{self, Info};
 use crate::tunnel::{self, Fallback, Flavour, IpTunnel};
 use crate::udp::Outer;
 
-/// `ETH_P_TEB`: an Ethernet frame.
-pub const ETH_P_TEB: u16 = 0x6558;
 /// `ETH_P_ERSPAN`: ERSPAN of type I or II.
 pub const ETH_P_ERSPAN: u16 = 0x88be;
 /// `ETH_P_ERSPAN2`: ERSPAN of type III.

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use weir_netlink::ifla::{self, arphrd, gre as attr};
 use weir_netlink::{Attr, Error, Table, errno};
+use weir_packet::header::ethernet::ETH_P_TEB;
 use weir_packet::header::icmp::{
     ICMPV6_DEST_UNREACH, ICMPV6_EXC_HOPLIMIT, ICMPV6_PKT_TOOBIG, ICMPV6_PORT_UNREACH,
     ICMPV6_TIME_EXCEED,
@@ -36,7 +37,7 @@ use crate::Kind;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::gre::{self, ETH_P_ERSPAN, ETH_P_ERSPAN2, ETH_P_TEB};
+use crate::gre::{self, ETH_P_ERSPAN, ETH_P_ERSPAN2};
 use crate::ipv6::path_mtu;
 use crate::kind::check_mac;
 use crate::namespace::Namespace;

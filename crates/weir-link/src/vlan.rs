@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use weir_netlink::ifla::{iff, vlan, vlan_flag};
+use weir_netlink::ifla::{arphrd, iff, vlan, vlan_flag};
 use weir_netlink::{
     Attr, Error, Fixed, IflaVlanFlags, IflaVlanQosMapping, Policy, Rule, Strictness, Table, Writer,
     errno, parse_at, policy, rtm,
@@ -164,7 +164,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         .cloned()
         .ok_or_else(|| Error::msg(errno::ENODEV, "8021q: link does not exist"))?;
     let challenged = lower.features.active() & bit::VLAN_CHALLENGED != 0;
-    if lower.flags() & iff::LOOPBACK != 0 || challenged {
+    if challenged || lower.link.hardware_type() != arphrd::ETHER {
         return Err(Error::msg(
             errno::EOPNOTSUPP,
             "8021q: VLANs not supported on device",

@@ -16,6 +16,7 @@
 //! | `l2miss`, `l3miss` | reports of unicast addresses without an entry (RTM_GETNEIGH); of neighbours that `proxy` and `rsc` lack |
 //! | `[no]udpcsum`, `udp6zerocsumtx`, `udp6zerocsumrx` | UDP checksums over IPv4; sending and accepting none over IPv6 |
 //! | `gbp` | group policy: carried in the mark, or in the metadata's VXLAN option |
+//! | `gpe` | generic protocol extension: packets of IP, Ethernet, MPLS and NSH by a next protocol, on a device without link-layer address; with `external` |
 //! | `external` | all identifiers: sends by each packet's tunnel metadata (`tunnel_key`), and sets it on receive |
 //! | `vnifilter` | receives only the identifiers of `bridge vni`, which may have remotes of their own; with `external` |
 //!
@@ -32,7 +33,7 @@
 //!
 //! The underlay is the namespace in which the device was created, even after the device moves.
 //!
-//! Rejected: gpe, remcsum.
+//! Rejected: remcsum.
 
 pub mod config;
 pub mod fdb;
@@ -47,9 +48,11 @@ pub mod vnis;
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use weir_netlink::ifla::{arphrd, iff};
 use weir_netlink::nda::{ntf, nud};
 use weir_netlink::{Attr, Error, LinkStats64, Writer, errno, nlm};
 use weir_packet::Batch;
+use weir_packet::header::ethernet::{ETH_P_IP, ETH_P_IPV6, ETH_P_MPLS_UC, ETH_P_NSH, ETH_P_TEB};
 use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Guard, Published};
@@ -60,10 +63,10 @@ use self::socket::Underlay;
 use self::vnis::Filter;
 use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
-use crate::device::{Device, NewDevice};
+use crate::device::{Device, Mac, NewDevice};
 use crate::ethtool::{Driver, Link as LinkReport, LinkSettings};
 use crate::features::{Offer, bit};
-use crate::kind::Fdb;
+use crate::kind::{Fdb, InterfaceId, check_mac};
 use crate::layers::Module;
 use crate::namespace::{Namespace, NsId};
 use crate::request::Ctl;
@@ -88,6 +91,22 @@ const GBP_FLAG: u32 = 1 << 31;
 const GBP_MASK: u32 = 0x0048_ffff;
 /// All bits that the group policy occupies (`VXLAN_GBP_USED_BITS`).
 const GBP_USED: u32 = GBP_FLAG | 0x00ff_ffff;
+/// Flag of the generic protocol extension: a next protocol is present (`np_applied`), which is the word's last byte.
+const GPE_NEXT: u32 = 1 << 26;
+/// The bits of the generic protocol extension's version (`VXLAN_HF_VER`), and the one of packets for operation,
+/// administration and maintenance (`VXLAN_HF_OAM`).
+const GPE_VERSION: u32 = 3 << 28;
+const GPE_OAM: u32 = 1 << 24;
+/// All bits that the extension occupies (`VXLAN_GPE_USED_BITS`).
+const GPE_USED: u32 = GPE_VERSION | GPE_NEXT | GPE_OAM | 0xff;
+/// The next protocols (`TUN_P_*`) and their EtherTypes.
+const NEXT_PROTOCOLS: [(u8, u16); 5] = [
+    (1, ETH_P_IP),
+    (2, ETH_P_IPV6),
+    (3, ETH_P_TEB),
+    (4, ETH_P_NSH),
+    (5, ETH_P_MPLS_UC),
+];
 /// The interval in ns between scans for aged entries (`FDB_AGE_INTERVAL`).
 const AGE_INTERVAL: u64 = 10 * SECOND;
 /// The smallest and the largest MTU in bytes.
@@ -105,6 +124,8 @@ pub struct Vxlan {
     /// The identifiers that the device receives, if it filters.
     pub filter: Option<Box<Filter>>,
     errors: Errors,
+    /// It uses the generic protocol extension ([`Config::gpe`]), which does not change.
+    bare: bool,
     remembered: OnceLock<Remembered>,
     device: OnceLock<Weak<Device>>,
     /// `tso_max_size` of the underlay device at the time it was configured.
@@ -149,6 +170,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         fdb: Table::new(domain),
         filter: conf.vnifilter.then(|| Box::new(Filter::new(domain))),
         errors: Errors::default(),
+        bare: conf.gpe,
         remembered: OnceLock::new(),
         device: OnceLock::new(),
         tso_max_size: lower
@@ -157,7 +179,15 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         timer: Mutex::new(None),
     });
     let device = ethernet(Box::new(Handle(vxlan.clone())), &new.ns, &new, 0);
-    let device = NewDevice { mtu, ..device };
+    let flags = match conf.gpe {
+        true => iff::POINTOPOINT | iff::NOARP | iff::MULTICAST,
+        false => device.flags,
+    };
+    let device = NewDevice {
+        mtu,
+        flags,
+        ..device
+    };
     let group = new.group.unwrap_or(0);
     let device = register(ctl.stack, &new.ns, device, new.ifindex, group)?;
     let set = vxlan.device.set(Arc::downgrade(&device)).is_ok();
@@ -288,6 +318,36 @@ impl Link for Handle {
         KIND.name
     }
 
+    fn hardware_type(&self) -> u16 {
+        if self.0.bare {
+            arphrd::NONE
+        } else {
+            arphrd::ETHER
+        }
+    }
+
+    fn is_bare(&self) -> bool {
+        self.0.bare
+    }
+
+    fn hardware_addresses(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        self.0.bare.then(|| (Vec::new(), Vec::new()))
+    }
+
+    fn check_address(&self, mac: &Mac) -> Result<(), Error> {
+        match self.0.bare {
+            true => Err(Error::new(errno::EOPNOTSUPP)),
+            false => check_mac(mac),
+        }
+    }
+
+    fn interface_id(&self) -> InterfaceId {
+        match self.0.bare {
+            true => InterfaceId::Random,
+            false => InterfaceId::Ethernet,
+        }
+    }
+
     fn mtu_bounds(&self) -> (u32, u32) {
         (MIN_MTU, MAX_MTU)
     }
@@ -317,6 +377,11 @@ impl Link for Handle {
     /// Each inner frame gets its own outer headers.
     fn takes_long_packets(&self) -> bool {
         false
+    }
+
+    /// Frames are merged by their Ethernet headers.
+    fn polls(&self) -> bool {
+        !self.0.bare
     }
 
     fn driver(&self) -> Driver {
@@ -459,6 +524,6 @@ impl Link for Handle {
     }
 
     fn fdb(&self) -> Option<&dyn Fdb> {
-        Some(&*self.0)
+        (!self.0.bare).then_some(&*self.0 as &dyn Fdb)
     }
 }

@@ -318,6 +318,12 @@ fn vxlan() {
     same_as_linux("vxlan");
 }
 
+/// Devices with the generic protocol extension.
+#[test]
+fn vxlan_of_several_protocols() {
+    same_as_linux("vxlan-gpe");
+}
+
 /// VNIs of devices that filter by them.
 #[test]
 fn vxlan_vnis() {

@@ -206,6 +206,12 @@ fn frames_come_out_and_filters_see_the_tunnel() {
 }
 
 #[test]
+fn next_protocols_say_what_is_in_datagrams() {
+    same_as_linux("gpe", ("in0", "ipinner.pcap"), "u0");
+    same_as_linux("gpe-decap", ("u0", "gpeouter.pcap"), "out0");
+}
+
+#[test]
 fn vnis_have_remotes_and_counters() {
     same_as_linux("vni", ("in0", "ipinner.pcap"), "u0");
     same_as_linux("vni-decap", ("u0", "outer.pcap"), "out0");

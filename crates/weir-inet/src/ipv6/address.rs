@@ -196,7 +196,7 @@ pub fn link_local(mac: [u8; 6], id: u16) -> Ipv6Addr {
 /// (`stable_secret`) in mode 2, if there is one, and one from the stack's seed in mode 3.
 fn stable(site: &Site<'_>, mode: i32, prefix: Ipv6Addr) -> Option<Ipv6Addr> {
     let secret = match mode {
-        2 => super::stable_secret(site.ns, site.device)?,
+        super::STABLE_PRIVACY => super::stable_secret(site.ns, site.device)?,
         _ => {
             let path = format!("{} stable {:?}", site.ns.id.0, site.device.address());
             let low = crate::random::seed_of(site.stack.config.seed, &path);
@@ -483,21 +483,21 @@ impl Work<'_, '_> {
         if site.device.is_l3_master() {
             return;
         }
-        let mode = site.device.conf().ipv6.get(Ipv6Conf::AddrGenMode);
+        let mut mode = site.device.conf().ipv6.get(Ipv6Conf::AddrGenMode);
+        let identifier = site.device.link.interface_id();
+        if (mode, identifier) == (0, InterfaceId::Random) {
+            mode = super::RANDOM;
+            site.device.conf().ipv6.set(Ipv6Conf::AddrGenMode, mode);
+        }
         let network = 0xfe80 << 112;
-        let (wanted, flags) = match (mode, site.device.link.interface_id()) {
+        let (wanted, flags) = match (mode, identifier) {
             (0, InterfaceId::None) => return,
             (0, InterfaceId::Fixed(id)) => (Some(Ipv6Addr::from(network | u128::from(id))), 0),
             (0, InterfaceId::Ethernet) => {
                 let own = link_local(site.device.address(), site.device.link.device_id());
                 (Some(own), 0)
             }
-            (0, InterfaceId::Random) => {
-                let path = format!("{} stable {:?}", site.ns.id.0, site.device.address());
-                let low = crate::random::seed_of(site.stack.config.seed, &path);
-                (Some(Ipv6Addr::from(network | u128::from(low))), 0)
-            }
-            (2 | 3, _) => {
+            (super::STABLE_PRIVACY | super::RANDOM, _) => {
                 let network = Ipv6Addr::from(network);
                 (stable(&site, mode, network), ifa::f::STABLE_PRIVACY)
             }

@@ -448,6 +448,9 @@ fn set_on_device(stack: &Stack, ns: &Namespace, device: &Arc<Device>, slot: Ipv6
 
 /// `IN6_ADDR_GEN_MODE_STABLE_PRIVACY`
 pub const STABLE_PRIVACY: i32 = 2;
+/// `IN6_ADDR_GEN_MODE_RANDOM`: as stable addresses, with a secret of the device's own. A device without address gets it
+/// in the place of EUI-64 when it goes up.
+pub const RANDOM: i32 = 3;
 
 /// Returns whether a device, or devices to come, may have an `addr_gen_mode` (`check_addr_gen_mode`,
 /// `check_stable_privacy`).

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::ifla::bond as attr;
 use weir_packet::dissect::{FlowKeys, Used, dissect};
-use weir_packet::header::ethernet::{ETH_P_IP, ETH_P_IPV6};
+use weir_packet::header::ethernet::{ETH_P_IP, ETH_P_IPV6, ETH_P_TEB};
 use weir_packet::header::{Ethernet, Ipv4};
 use weir_packet::{Batch, DropReason, LongPackets, Packet};
 
@@ -25,8 +25,6 @@ const IPIP: u8 = 4;
 const IPV6: u8 = 41;
 const GRE: u8 = 47;
 const ICMPV6: u8 = 58;
-/// Ethernet in GRE.
-const ETH_P_TEB: u16 = 0x6558;
 
 /// Takes the frames of a port.
 pub struct Entrance {

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_packet::header::ethernet::ETH_P_TEB;
 use weir_packet::header::{Ethernet, Udp};
 use weir_packet::tunnel::{OptionKind, Options};
 use weir_packet::{DropReason, Packet};
 
-use super::ETH_P_TEB;
 use super::socket::tunnels;
 use crate::cpu::Cx;
 use crate::device::Device;

@@ -7,17 +7,18 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use weir_packet::header::ethernet::{ETH_P_TEB, is_vlan};
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv4, Ipv6};
 use weir_packet::tunnel::{OptionKind, Tunnel};
 use weir_packet::{Batch, DropReason, Packet};
 
+use super::Geneve;
 use super::config::{Config, DF_INHERIT, DF_SET};
-use super::{ETH_P_TEB, Geneve};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
 use crate::namespace::Namespace;
-use crate::tunnel::inner::{Inner, flow_port};
+use crate::tunnel::inner::{Inner, flow_hash, flow_port};
 use crate::tunnel::outer;
 use crate::tunnel::udp::{self, Front, Route};
 
@@ -66,7 +67,7 @@ pub fn transmit(geneve: &Arc<Geneve>, cx: &mut Cx<'_>, device: &Arc<Device>, bat
 fn inner(frame: &[u8]) -> Option<Inner> {
     let first = Ethernet::new(frame)?.ethertype();
     let (mut link, mut protocol) = (Ethernet::LEN, first);
-    while weir_packet::header::ethernet::is_vlan(protocol) {
+    while is_vlan(protocol) {
         let octets = frame.get(link + 2..).and_then(|rest| rest.first_chunk());
         match octets {
             Some(octets) => (link, protocol) = (link + 4, u16::from_be_bytes(*octets)),
@@ -160,7 +161,7 @@ fn one(
     let ([p0, p1], [_, v0, v1, v2]) = (ETH_P_TEB.to_be_bytes(), way.vni.to_be_bytes());
     let words = (way.options.len() / 4) as u8;
     let front = Front {
-        ports: (flow_port(cx, SOURCE_PORTS, &packet), port),
+        ports: (flow_port(SOURCE_PORTS, flow_hash(cx, &packet)), port),
         header: [words, 0, p0, p1, v0, v1, v2, 0],
         options: way.options,
     };

@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_packet::dissect::hash_bytes;
+use weir_packet::dissect::{dissect_network, hash_bytes};
 use weir_packet::header::{
     ETH_P_8021AD, ETH_P_8021Q, ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv4, Ipv4Mut, Ipv6, Ipv6Mut,
 };
@@ -91,10 +91,9 @@ impl Inner {
     }
 }
 
-/// Returns the outer source port for a frame, by a hash of its flow, from a range whose end is exclusive
+/// Returns the outer source port for a frame, by the hash of its flow, from a range whose end is exclusive
 /// (`udp_flow_src_port`).
-pub fn flow_port(cx: &Cx<'_>, (min, max): (u16, u16), packet: &Packet) -> u16 {
-    let hash = flow_hash(cx, packet);
+pub fn flow_port((min, max): (u16, u16), hash: u32) -> u16 {
     let hash = hash ^ hash << 16;
     let range = u64::from(max.saturating_sub(min));
     min + ((u64::from(hash) * range) >> 32) as u16
@@ -104,11 +103,23 @@ pub fn flow_port(cx: &Cx<'_>, (min, max): (u16, u16), packet: &Packet) -> u16 {
 pub fn flow_hash(cx: &Cx<'_>, packet: &Packet) -> u32 {
     let mut keys = FlowKeys::default();
     dissect_frame(packet.data(), Used::FIVE_TUPLE, &mut keys);
-    let seed = cx.stack.config.seed;
+    let addresses = packet.data().get(..12).unwrap_or_default();
+    hash_of(&keys, addresses, cx.stack.config.seed)
+}
+
+/// Does the same for a packet that begins with its network header.
+pub fn bare_flow_hash(cx: &Cx<'_>, packet: &Packet) -> u32 {
+    let mut keys = FlowKeys::default();
+    let protocol = packet.protocol;
+    dissect_network(packet.data(), protocol, None, Used::FIVE_TUPLE, &mut keys);
+    hash_of(&keys, &[], cx.stack.config.seed)
+}
+
+fn hash_of(keys: &FlowKeys, addresses: &[u8], seed: u64) -> u32 {
     if keys.addr_type != 0 {
-        weir_packet::flow_hash(&keys, seed)
+        weir_packet::flow_hash(keys, seed)
     } else {
-        hash_bytes(packet.data().get(..12).unwrap_or_default(), seed)
+        hash_bytes(addresses, seed)
     }
 }
 

@@ -235,23 +235,38 @@ pub fn deliver(
     device: &Arc<Device>,
     errors: &Errors,
     tos: u8,
+    packet: Packet,
+) -> Result<(), (DropReason, Packet)> {
+    let protocol = Ethernet::new(packet.data()).map(|eth| eth.ethertype());
+    let Some(protocol) = protocol else {
+        return Err((DropReason::PKT_TOO_SMALL, packet));
+    };
+    deliver_packet(cx, device, errors, tos, (protocol, Ethernet::LEN), packet)
+}
+
+/// Passes a packet that came out of a datagram, of this protocol and with its network header at `network`, to its device.
+/// Returns one that is refused, with its errors counted.
+pub fn deliver_packet(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    errors: &Errors,
+    tos: u8,
+    (protocol, network): (u16, usize),
     mut packet: Packet,
 ) -> Result<(), (DropReason, Packet)> {
     let stats = device.stats(cx.state.id);
-    let protocol = Ethernet::new(packet.data()).map(|eth| eth.ethertype());
-    let (protocol, least) = match protocol {
-        None => return Err((DropReason::PKT_TOO_SMALL, packet)),
-        Some(ETH_P_IP) => (ETH_P_IP, Ipv4::LEN),
-        Some(ETH_P_IPV6) => (ETH_P_IPV6, Ipv6::LEN),
-        Some(other) => (other, 0),
+    let least = match protocol {
+        ETH_P_IP => Ipv4::LEN,
+        ETH_P_IPV6 => Ipv6::LEN,
+        _ => 0,
     };
-    if packet.len() < Ethernet::LEN + least {
+    if packet.len() < network + least {
         errors.rx_length.fetch_add(1, Relaxed);
         stats.rx_errors.fetch_add(1, Relaxed);
         return Err((DropReason::PKT_TOO_SMALL, packet));
     }
-    let network = packet.data_mut().get_mut(Ethernet::LEN..);
-    if !network.is_none_or(|network| decapsulate_ecn(tos, protocol, network)) {
+    let header = packet.data_mut().get_mut(network..);
+    if !header.is_none_or(|header| decapsulate_ecn(tos, protocol, header)) {
         errors.rx_frame.fetch_add(1, Relaxed);
         stats.rx_errors.fetch_add(1, Relaxed);
         return Err((DropReason::IP_TUNNEL_ECN, packet));
@@ -260,7 +275,7 @@ pub fn deliver(
         stats.rx_dropped.fetch_add(1, Relaxed);
         return Err((DropReason::DEV_READY, packet));
     }
-    let octets = packet.len().saturating_sub(Ethernet::LEN);
+    let octets = packet.len().saturating_sub(network);
     pass(cx, device, octets, packet);
     Ok(())
 }

@@ -64,7 +64,6 @@ static POLICY: Policy = policy! { max attr::MAX;
 const REFUSED: &[(u16, &str)] = &[
     (attr::REMCSUM_TX, "VXLAN remcsumtx is not supported"),
     (attr::REMCSUM_RX, "VXLAN remcsumrx is not supported"),
-    (attr::GPE, "VXLAN gpe is not supported"),
     (attr::REMCSUM_NOPARTIAL, "VXLAN remcsum is not supported"),
 ];
 
@@ -118,6 +117,8 @@ pub struct Config {
     pub zero_csum6_rx: bool,
     /// Use the group policy extension.
     pub gbp: bool,
+    /// Use the generic protocol extension: the device has packets of several protocols and no link-layer address.
+    pub gpe: bool,
     /// Receive only identifiers of the [filter](super::vnifilter).
     pub vnifilter: bool,
 }
@@ -130,15 +131,37 @@ impl Config {
 
     /// Returns the flags on which all devices that share a socket must agree (`VXLAN_F_RCV_FLAGS`).
     pub fn receive_flags(&self) -> u32 {
-        let flags = [self.external, self.gbp, self.zero_csum6_rx, self.vnifilter];
+        let flags = [
+            self.external,
+            self.gbp,
+            self.zero_csum6_rx,
+            self.vnifilter,
+            self.gpe,
+        ];
         let bits = flags.into_iter().zip(0..);
         bits.fold(0, |bits, (flag, bit)| bits | u32::from(flag) << bit)
     }
 
     /// Returns the number of bytes in front of the inner network packet, including the inner
-    /// Ethernet header (`vxlan_headroom`).
+    /// Ethernet header, if there is one (`vxlan_headroom`).
     pub fn headroom(&self) -> u32 {
-        if self.is_ipv6() { 70 } else { 50 }
+        let outer = if self.is_ipv6() { 56 } else { 36 };
+        outer + if self.gpe { 0 } else { 14 }
+    }
+
+    /// Returns whether the generic protocol extension is used with something that it does not go with
+    /// (`VXLAN_F_ALLOWED_GPE`).
+    fn misuses_gpe(&self) -> bool {
+        let others = [
+            self.learning,
+            self.proxy,
+            self.rsc,
+            self.l2miss,
+            self.l3miss,
+            self.ttl_inherit,
+            self.gbp,
+        ];
+        self.gpe && (!self.external || others.contains(&true))
     }
 }
 
@@ -289,6 +312,7 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
         zero_csum6_tx: false,
         zero_csum6_rx: false,
         gbp: false,
+        gpe: false,
         vnifilter: false,
     };
     let mut conf = old.cloned().unwrap_or(default);
@@ -318,6 +342,7 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
     conf.zero_csum6_tx = flag(attr::UDP_ZERO_CSUM6_TX, conf.zero_csum6_tx)?;
     conf.zero_csum6_rx = flag(attr::UDP_ZERO_CSUM6_RX, conf.zero_csum6_rx)?;
     conf.gbp |= table.has(attr::GBP);
+    conf.gpe |= table.has(attr::GPE);
     conf.df = table.u8(attr::DF)?.unwrap_or(conf.df);
     if let Some(attr) = table.get(attr::VNIFILTER) {
         conf.vnifilter = attr.u8()? != 0;
@@ -345,6 +370,11 @@ pub fn validate(
     conf: &mut Config,
     guard: &Guard,
 ) -> Result<Option<Arc<Device>>, Error> {
+    if conf.misuses_gpe() {
+        return Err(text(
+            "VXLAN GPE does not support this combination of attributes",
+        ));
+    }
     if conf.local.is_ipv6() != conf.remote.is_ipv6() {
         return Err(text(
             "Local and remote address must be from the same family",
@@ -439,6 +469,9 @@ pub fn fill(conf: &Config, out: &mut Writer) {
     out.put(attr::PORT_RANGE, &[a, b, c, d]);
     if conf.gbp {
         out.put_flag(attr::GBP);
+    }
+    if conf.gpe {
+        out.put_flag(attr::GPE);
     }
     if conf.vnifilter {
         out.put_u8(attr::VNIFILTER, 1);

@@ -14,12 +14,14 @@ use super::Vxlan;
 use super::fdb::Site;
 use super::socket::{Socket, tunnels};
 use super::vnis::Count;
-use super::{GBP_FLAG, GBP_USED, VNI_FLAG};
+use super::{
+    GBP_FLAG, GBP_USED, GPE_NEXT, GPE_OAM, GPE_USED, GPE_VERSION, NEXT_PROTOCOLS, VNI_FLAG,
+};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
 use crate::tunnel::inner::scrub;
-use crate::tunnel::udp::{HEADER_LEN, deliver, metadata};
+use crate::tunnel::udp::{HEADER_LEN, deliver, deliver_packet, metadata};
 use crate::udp::{Datagram, Outer};
 
 /// Takes a datagram for a port of VXLAN.
@@ -57,6 +59,14 @@ pub fn receive(cx: &mut Cx<'_>, underlay: &Arc<Device>, datagram: &Datagram<'_>,
         }
         unread &= !GBP_USED;
     }
+    let mut protocol = None;
+    if socket.gpe {
+        protocol = next_protocol(flags);
+        if protocol.is_none() {
+            return refuse(cx, DropReason::VXLAN_INVALID_HDR, packet);
+        }
+        unread &= !GPE_USED;
+    }
     if unread != 0 || v3 != 0 {
         return refuse(cx, DropReason::VXLAN_INVALID_HDR, packet);
     }
@@ -73,7 +83,8 @@ pub fn receive(cx: &mut Cx<'_>, underlay: &Arc<Device>, datagram: &Datagram<'_>,
     let elsewhere = !Arc::ptr_eq(ns, device.namespace(guard));
     let mut packet = packet;
     scrub(cx, &mut packet, elsewhere);
-    let whole = packet.pull(at + Udp::LEN + HEADER_LEN) && packet.data().len() >= Ethernet::LEN;
+    let least = if socket.gpe { 0 } else { Ethernet::LEN };
+    let whole = packet.pull(at + Udp::LEN + HEADER_LEN) && packet.len() >= least;
     if !whole {
         return refuse(cx, DropReason::PKT_TOO_SMALL, packet);
     }
@@ -82,14 +93,52 @@ pub fn receive(cx: &mut Cx<'_>, underlay: &Arc<Device>, datagram: &Datagram<'_>,
     } else if gbp != 0 {
         packet.mark = gbp;
     }
-    if let Err((reason, packet)) = inner(cx, vxlan, device, underlay.ifindex(), outer, vni, packet)
-    {
+    let done = match protocol {
+        Some(protocol) => bare(cx, vxlan, device, outer, (vni, protocol), packet),
+        None => frame(cx, vxlan, device, underlay.ifindex(), outer, vni, packet),
+    };
+    if let Err((reason, packet)) = done {
         refuse(cx, reason, packet);
     }
 }
 
+/// Returns the EtherType that the generic protocol extension gives the payload. Returns `None` for packets that must be
+/// dropped (`vxlan_parse_gpe_proto`).
+fn next_protocol(flags: u32) -> Option<u16> {
+    if flags & (GPE_NEXT | GPE_VERSION | GPE_OAM) != GPE_NEXT {
+        return None;
+    }
+    let mut all = NEXT_PROTOCOLS.iter();
+    let (_, protocol) = all.find(|(next, _)| flags & 0xff == u32::from(*next))?;
+    Some(*protocol)
+}
+
+/// Processes the inner packet of a device without link-layer address.
+fn bare(
+    cx: &mut Cx<'_>,
+    vxlan: &Vxlan,
+    device: &Arc<Device>,
+    outer: &Outer,
+    (vni, protocol): (u32, u16),
+    mut packet: Packet,
+) -> Result<(), (DropReason, Packet)> {
+    let octets = packet.len();
+    packet.protocol = protocol;
+    let done = deliver_packet(cx, device, &vxlan.errors, outer.tos, (protocol, 0), packet);
+    vxlan.count(vni, counted(&done, octets), cx.guard);
+    done
+}
+
+fn counted(done: &Result<(), (DropReason, Packet)>, octets: usize) -> Count {
+    match done {
+        Ok(()) => Count::Received(octets),
+        Err((DropReason::DEV_READY, _)) => Count::ReceiveDropped,
+        Err(_) => Count::ReceiveError,
+    }
+}
+
 /// Processes the inner frame.
-fn inner(
+fn frame(
     cx: &mut Cx<'_>,
     vxlan: &Arc<Vxlan>,
     device: &Arc<Device>,
@@ -118,11 +167,6 @@ fn inner(
     }
     let octets = packet.len().saturating_sub(Ethernet::LEN);
     let done = deliver(cx, device, &vxlan.errors, outer.tos, packet);
-    let count = match &done {
-        Ok(()) => Count::Received(octets),
-        Err((DropReason::DEV_READY, _)) => Count::ReceiveDropped,
-        Err(_) => Count::ReceiveError,
-    };
-    vxlan.count(vni, count, cx.guard);
+    vxlan.count(vni, counted(&done, octets), cx.guard);
     done
 }

@@ -20,12 +20,12 @@ use super::proxy;
 use super::shortcut;
 use super::socket::{Socket, tunnels};
 use super::vnis::Count;
-use super::{GBP_FLAG, GBP_MASK, VNI_FLAG, Vxlan};
+use super::{GBP_FLAG, GBP_MASK, GPE_NEXT, NEXT_PROTOCOLS, VNI_FLAG, Vxlan};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
 use crate::namespace::Namespace;
-use crate::tunnel::inner::{Inner, flow_hash, flow_port};
+use crate::tunnel::inner::{Inner, bare_flow_hash, flow_hash, flow_port};
 use crate::tunnel::outer;
 use crate::tunnel::udp::{self, Front, Route};
 use crate::udp::{Port, ports};
@@ -41,7 +41,7 @@ struct Way {
     external: bool,
 }
 
-/// Sends frames that begin with their Ethernet header.
+/// Sends frames that begin with their Ethernet header, or packets of a device without.
 pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     let guard = cx.guard;
     let conf = vxlan.config.load(guard);
@@ -49,14 +49,24 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
         return cx.drop_batch(device, Place::Transmit, DropReason::DEV_READY, batch);
     };
     for mut packet in batch {
-        let tagged = packet.vlan().is_some();
+        let tag = packet.vlan();
+        let tagged = tag.is_some() && !vxlan.bare;
         if tagged && weir_packet::edit::vlan_to_data(&mut packet).is_err() {
             cx.drop(device, Place::Transmit, DropReason::NOMEM, packet);
             continue;
         }
-        let inner = Inner::of(packet.data(), tagged);
+        let inner = match vxlan.bare {
+            // A tag is a protocol that the generic protocol extension lacks.
+            true => match tag {
+                Some(tag) => Inner::of_packet(&[], tag.proto),
+                None => Inner::of_packet(packet.data(), packet.protocol),
+            },
+            false => Inner::of(packet.data(), tagged),
+        };
         let id = match packet.tunnel() {
-            Some(tunnel) if tunnel.bridge && tunnel.transmit && conf.external => Some(tunnel.id),
+            Some(tunnel) if !vxlan.bare && tunnel.bridge && tunnel.transmit && conf.external => {
+                Some(tunnel.id)
+            }
             _ => None,
         };
         if conf.external && id.is_none() {
@@ -264,9 +274,21 @@ fn one(
     if conf.gbp && way.gbp != 0 {
         flags |= GBP_FLAG | way.gbp & GBP_MASK;
     }
+    if conf.gpe {
+        let mut all = NEXT_PROTOCOLS.iter();
+        let Some((next, _)) = all.find(|(_, protocol)| *protocol == inner.protocol) else {
+            vxlan.count(way.vni, Count::SendError, cx.guard);
+            return outer::error(cx, device, DropReason::UNHANDLED_PROTO, packet);
+        };
+        flags |= GPE_NEXT | u32::from(*next);
+    }
     let header = u64::from(flags) << 32 | u64::from(way.vni) << 8;
+    let hash = match vxlan.bare {
+        true => bare_flow_hash(cx, &packet),
+        false => flow_hash(cx, &packet),
+    };
     let front = Front {
-        ports: (flow_port(cx, ports, &packet), way.port),
+        ports: (flow_port(ports, hash), way.port),
         header: header.to_be_bytes(),
         options: &[],
     };

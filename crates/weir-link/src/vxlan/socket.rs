@@ -26,6 +26,8 @@ pub struct Socket {
     pub external: bool,
     /// Parse the group policy extension.
     pub gbp: bool,
+    /// The devices use the generic protocol extension.
+    pub gpe: bool,
     /// Accept packets without UDP checksums over IPv6.
     pub zero_csum6: bool,
     /// Each identifier belongs to a device, although they are external ([`Config::vnifilter`]).
@@ -41,6 +43,7 @@ impl Socket {
             gbp: socket.data & 2 != 0,
             zero_csum6: socket.data & 4 != 0,
             vnifilter: socket.data & 8 != 0,
+            gpe: socket.data & 16 != 0,
         }
     }
 

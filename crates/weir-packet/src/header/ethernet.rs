@@ -21,6 +21,8 @@ pub const ETH_P_PPP_SES: u16 = 0x8864;
 pub const ETH_P_8021AD: u16 = 0x88a8;
 /// Transparent Ethernet bridging (inner frame of GRE).
 pub const ETH_P_TEB: u16 = 0x6558;
+/// A network service header (RFC 8300).
+pub const ETH_P_NSH: u16 = 0x894f;
 /// Any protocol: a pseudo type of sockets and filters.
 pub const ETH_P_ALL: u16 = 0x0003;
 /// Pseudo type: frame with an 802.2 header.

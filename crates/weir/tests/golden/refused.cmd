@@ -6,7 +6,6 @@ ip link add bond0 type bond mode balance-tlb
 ip link add bond0 type bond mode balance-alb
 ip link add team0 type team
 ip link add vcan0 type vcan
-ip link add x0 type vxlan external gpe dstport 4790
 ip link add link d0 name x0 type macvtap
 ip link set d0 xdp off
 ip link set d0 vf 0 mac 02:00:00:00:00:03

@@ -91,6 +91,39 @@ def outers():
     return made
 
 
+def gpeouters():
+    """Returns datagrams with packets of the protocols that the generic protocol extension names, and of others."""
+    inner = frames()
+    udp, tcp, plain6, arp = inner["ip4-udp"], inner["ip4-tcp"], inner["ip6-udp"], inner["eth-arp"]
+    six = "2001:db8:1::2"
+    IP, IP6, ETH, NSH, MPLS = 1, 2, 3, 4, 5
+    bits = 0x0C000000
+    label = struct.pack("!I", 100 << 12 | 0x1FF)
+    payloads = [(IP, udp[14:]), (IP, tcp[14:]), (IP6, plain6[14:]), (ETH, udp), (ETH, arp), (NSH, bytes(24)), (MPLS, label + udp[14:])]
+    made = []
+    for port in (4790, 4791, 4792):
+        for vni in (5, 6, 7):
+            made += [outer(payload, vni=vni, port=port, flags=bits | kind) for kind, payload in payloads]
+            made += [outer(payload, vni=vni, port=port, flags=bits | kind, src=six) for kind, payload in payloads[:3]]
+    for kind in (0, 6, 7, 8, 0x80, 0xFF):
+        made.append(outer(udp[14:], port=4790, flags=bits | kind))
+    # Without the next protocol, another version, OAM, the instance bit missing, and reserved bits.
+    for flags in (0x08000001, 0x1C000001, 0x2C000001, 0x3C000001, 0x0D000001, 0x04000001, 0x4C000001, 0x8C000001, 0x0E000001, 0x0C000101, 0x0C800001, 0x0C200001):
+        made.append(outer(udp[14:], port=4790, flags=flags))
+    made += [outer(udp[14:], port=4790, flags=bits | IP, low=1), outer(udp[14:], port=4790, flags=bits | IP, check=0)]
+    made += [outer(udp[14:], port=4790, flags=bits | IP, src=six, check=0), outer(udp[14:], port=4791, flags=bits | IP, src=six, check=0)]
+    made += [outer(udp[14:], port=4790, flags=bits | kind, cut=cut) for kind in (IP, IP6, NSH, MPLS) for cut in (7, 8, 9, 20, 27, 28, 40)]
+    made += [outer(udp, port=4790, flags=bits | ETH, cut=cut) for cut in (7, 22, 30)]
+    # What the protocol says does not fit the packet.
+    made += [outer(udp[14:], port=4790, flags=bits | IP6), outer(plain6[14:], port=4790, flags=bits | IP), outer(udp, port=4790, flags=bits | IP)]
+    for frame in (udp, inner["ip4-udp-ect"], inner["ip4-tcp-ce"], plain6, inner["ip6-tcp-ect"]):
+        kind = IP if frame[12:14] == b"\x08\x00" else IP6
+        for ecn in range(4):
+            made.append(outer(frame[14:], port=4790, flags=bits | kind, tos=0x10 | ecn))
+            made.append(outer(frame[14:], port=4790, vni=7, src=six, flags=bits | kind, tos=0x10 | ecn))
+    return made
+
+
 def groupouters():
     """Returns datagrams to groups, to all hosts, and to the underlay's address."""
     inner = frames()
@@ -510,7 +543,7 @@ def main():
     text = open(script).read()
     inlet, kind = re.search(r"^# in: (\w+) (\w+)$", text, re.M).groups()
     outlet = re.search(r"^# out: (\w+)$", text, re.M).group(1)
-    made = {"inner": inners, "proxyinner": proxyinners, "outer": outers, "groupouter": groupouters, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "erspanouter": erspanouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes, "hopinner": hopinners, "sitouter": sitouters}[kind]()
+    made = {"inner": inners, "proxyinner": proxyinners, "outer": outers, "groupouter": groupouters, "gpeouter": gpeouters, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "erspanouter": erspanouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes, "hopinner": hopinners, "sitouter": sitouters}[kind]()
     write(f"{HERE}/{kind}.pcap", made)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["sh", script], check=True)

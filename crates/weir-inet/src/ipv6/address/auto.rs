@@ -17,6 +17,7 @@ use weir_netlink::ifa;
 
 use super::super::facts::Facts;
 use super::super::ra::{end_of, is_short, word};
+use super::super::{RANDOM, STABLE_PRIVACY};
 use super::{Address, Addresses, link_local, masked};
 use crate::addresses::{Changes, News};
 use crate::clock::SECOND;
@@ -74,7 +75,7 @@ fn address_in(site: &Site<'_>, prefix: Ipv6Addr) -> Option<(Ipv6Addr, bool, u32)
         return Some(((high | u128::from(token)).into(), true, 0));
     }
     let mode = device.conf().ipv6.get(Ipv6Conf::AddrGenMode);
-    if let 2 | 3 = mode
+    if let STABLE_PRIVACY | RANDOM = mode
         && let Some(address) = super::stable(site, mode, high.into())
     {
         return Some((address, false, ifa::f::STABLE_PRIVACY));
