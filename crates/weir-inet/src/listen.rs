@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who hears of addresses and of protocols' settings (`inetaddr_chain`, `inet_netconf_notify_devconf`).
+//! Who hears of addresses, of multicast routes and of protocols' settings (`inetaddr_chain`, `inet_netconf_notify_devconf`).
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use weir_packet::header::ndisc::NdOption;
 
 use crate::conf::Target;
 use crate::device::Device;
+use crate::ipv4::multicast;
 use crate::ipv6::address::auto::Prefix;
 use crate::layers::Site;
 use crate::namespace::Namespace;
@@ -36,6 +37,8 @@ pub trait Listener: Send + Sync {
     fn prefix6(&self, site: &Site<'_>, prefix: &Prefix);
     /// A router has advertised an option for resolvers (`RTM_NEWNDUSEROPT`).
     fn option6(&self, site: &Site<'_>, option: &NdOption<'_>, router: Ipv6Addr);
+    /// A multicast route changed, or its daemon got a report.
+    fn multicast4(&self, stack: &Stack, ns: &Namespace, event: &multicast::Event<'_>);
     /// IPv4's settings changed.
     fn conf4(&self, ns: &Namespace, event: &ConfEvent<'_, Ipv4Conf>);
     /// IPv6's settings changed.
@@ -74,6 +77,11 @@ pub fn option6(site: &Site<'_>, option: &NdOption<'_>, router: Ipv6Addr) {
     each(site.stack, |listener| {
         listener.option6(site, option, router);
     });
+}
+
+/// Tells of IPv4's multicast routes.
+pub fn multicast4(stack: &Stack, ns: &Namespace, event: &multicast::Event<'_>) {
+    each(stack, |listener| listener.multicast4(stack, ns, event));
 }
 
 /// Tells of IPv4's settings.

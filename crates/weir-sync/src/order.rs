@@ -56,6 +56,8 @@ macro_rules! classes {
 classes! {
     10 false { Bus = "the bus of netdevsim", }
     20 false { Namespaces = "the table of namespaces", }
+    // The daemon's socket gets reports while it is held.
+    28 false { MulticastRoutes = "the multicast routes of a namespace", }
     29 false { TcpConnection = "a TCP connection or listener", }
     30 false { Socket = "a socket of a program", }
     31 false { SocketPorts = "the ports of a namespace's sockets", }

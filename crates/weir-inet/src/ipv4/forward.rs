@@ -5,17 +5,15 @@
 
 use std::sync::Arc;
 
-use weir_netlink::rta;
 use weir_packet::header::icmp::{
     ICMP_DEST_UNREACH, ICMP_EXC_TTL, ICMP_FRAG_NEEDED, ICMP_TIME_EXCEEDED,
 };
-use weir_packet::header::ipv4::fill_check;
 use weir_packet::header::{Ipv4, ipv4_options};
 use weir_packet::{DropReason, Flags, Packet, PacketType, edit};
 
+use super::icmp;
 use super::output::{self, Groups};
 use super::route::Hop;
-use super::{icmp, select};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
@@ -87,28 +85,8 @@ pub fn forward<'g>(
         packet.priority = output::priority(tos);
     }
     if let Some(options) = options {
-        record_out(cx, ns, &mut packet, hop, options);
+        output::record_out(cx, ns, &mut packet, hop, options);
     }
     output::push_fitting(cx, device, ns, hop, packet, groups);
     octets
-}
-
-/// Records the address of the outgoing device (`ip_forward_options`).
-fn record_out(
-    cx: &Cx<'_>,
-    ns: &Namespace,
-    packet: &mut Packet,
-    hop: &Hop<'_>,
-    options: &ipv4_options::Compiled,
-) {
-    let Some(header) = Ipv4::new(packet.data()) else {
-        return;
-    };
-    let (dst, len) = (header.dst().into(), header.header_len());
-    let address = select::select_address(ns, hop.device, dst, rta::scope::UNIVERSE, cx.guard);
-    if let (Some(address), Some(header)) = (address, packet.data_mut().get_mut(..len))
-        && ipv4_options::forward(header, options, address.octets())
-    {
-        fill_check(header);
-    }
 }

@@ -23,8 +23,7 @@ use weir_packet::{Batch, DropReason, List, Packet, PacketType, checksum};
 use super::output::Groups;
 use super::route::{self, Input, To, Verdict};
 use super::straight::{self, Pair};
-use super::{forward, icmp, local, on_either};
-use crate::clock::MILLISECOND;
+use super::{forward, icmp, local, multicast, on_either};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
@@ -129,7 +128,10 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
         );
         if packet.pkt_type() != PacketType::Host
             && strict_multicast
-            && !matches!(verdict, Verdict::Local(To::All | To::Group))
+            && !matches!(
+                verdict,
+                Verdict::Local(To::All | To::Group) | Verdict::Multicast(_)
+            )
         {
             return Verdict::Drop(DropReason::UNICAST_IN_L2_MULTICAST);
         }
@@ -179,6 +181,21 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
                 whom.push(to);
                 // There is room: the part is no larger than the batch it is taken from.
                 let _ = ours.push(packet);
+            }
+            Verdict::Multicast(local) => {
+                mib.ip.add(Ip::InMcastPkts, 1);
+                mib.ip.add(Ip::InMcastOctets, packet.len() as u64);
+                let options = options.as_ref();
+                let site = (device, ns);
+                forwarded += 1;
+                if let Some(packet) =
+                    multicast::input(cx, site, packet, local, options, &mut groups)
+                {
+                    cx.stack.trace.step(device, cx.now, &packet, Step::Local);
+                    whom.push(To::Group);
+                    // There is room, as above.
+                    let _ = ours.push(packet);
+                }
             }
             Verdict::Refuse(errno) => refuse(cx, device, ns, packet, errno, input.forwards()),
             Verdict::Drop(reason) => {
@@ -314,12 +331,6 @@ fn check_header(packet: &mut Packet, received: &mut Received) -> Result<Seen, Dr
     Ok(seen)
 }
 
-/// Returns the milliseconds since midnight UT (`inet_current_timestamp`).
-pub(super) fn day_time(cx: &Cx<'_>) -> u32 {
-    let clock = &cx.stack.clock;
-    ((clock.epoch_ns() + cx.now) / MILLISECOND % 86_400_000) as u32
-}
-
 /// Parses a packet's options and fills in the requested data (`ip_rcv_options`).
 fn read_options(
     cx: &mut Cx<'_>,
@@ -336,7 +347,7 @@ fn read_options(
     let address = route::specific_destination(ns, device, packet, to, guard);
     let here = ipv4_options::Here {
         address: address.unwrap_or(Ipv4Addr::UNSPECIFIED).octets(),
-        time: day_time(cx),
+        time: icmp::day_time(cx),
         elsewhere: &|address| route::address_type(ns, address.into(), guard) == rta::rtn::UNICAST,
     };
     let len = packet

@@ -291,3 +291,24 @@ fn reset(
     }
     drop(cx, DropReason::NO_SOCKET, packet);
 }
+
+/// Makes a sent packet one that is received by the device that sent it, and counts it (`dev_loopback_xmit`).
+pub(super) fn come_back(
+    cx: &mut Cx<'_>,
+    device: &Device,
+    ns: &Namespace,
+    packet: &mut Packet,
+    to: To,
+) {
+    packet.set_pkt_type(PacketType::Loopback);
+    packet.iif = device.ifindex();
+    let mib = cx.mib(ns);
+    let (counter, octets) = match to {
+        To::Group => (Ip::InMcastPkts, Ip::InMcastOctets),
+        _ => (Ip::InBcastPkts, Ip::InBcastOctets),
+    };
+    mib.ip.add(Ip::InReceives, 1);
+    mib.ip.add(Ip::InOctets, packet.len() as u64);
+    mib.ip.add(counter, 1);
+    mib.ip.add(octets, packet.len() as u64);
+}

@@ -13,7 +13,8 @@
 //! | [`route`] | routing decisions |
 //! | `input`, `forward`, `local` | the packet path |
 //! | `output`, `fragment`, `reassembly` | sending, fragmenting, reassembling |
-//! | [`egress`] | packets of programs |
+//! | [`egress`], `ways` | packets of programs; their routes |
+//! | [`multicast`] | the routes of a multicast routing daemon |
 //! | [`icmp`], [`peer`] | messages and their rate limits |
 
 pub mod address;
@@ -26,6 +27,7 @@ pub mod icmp;
 pub mod igmp;
 mod input;
 mod local;
+pub mod multicast;
 pub mod output;
 pub mod peer;
 pub mod reassembly;
@@ -34,6 +36,7 @@ mod redirected;
 pub mod route;
 pub mod select;
 mod straight;
+mod ways;
 
 pub use input::receive;
 
@@ -53,6 +56,7 @@ use address::Addresses;
 use crate::autojoin::Autojoined;
 use crate::cpu::Cx;
 use crate::device::Device;
+use crate::fib::host::Host;
 use crate::fib::sync::Loss;
 use crate::icmp_limit::Bucket;
 use crate::layers::{Event, Hears, Module, PacketType, Site};
@@ -73,6 +77,8 @@ pub struct Net {
     pub peers: peer::Peers,
     /// Packets in reassembly.
     fragments: OnceBox<reassembly::Table>,
+    /// Multicast routes.
+    multicast: OnceBox<multicast::Router>,
     /// The groups joined by addresses of both families.
     pub autojoined: Autojoined,
     /// How many ICMP messages may be sent, both families.
@@ -87,6 +93,7 @@ impl Net {
         Self {
             peers: peer::Peers::default(),
             fragments: OnceBox::default(),
+            multicast: OnceBox::default(),
             autojoined: Autojoined::default(),
             icmp: Bucket::new(seed),
             ids: AtomicU32::new(0),
@@ -220,6 +227,12 @@ pub fn on_either(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> bool {
     device.conf().ipv4.on(slot) || ns.conf().all.ipv4.on(slot)
 }
 
+/// Returns whether multicast packets of a device are routed (`IN_DEV_MFORWARD`).
+#[inline]
+pub fn forwards_multicast(ns: &Namespace, device: &Device) -> bool {
+    device.conf().ipv4.on(Ipv4Conf::McForwarding) && ns.conf().all.ipv4.on(Ipv4Conf::McForwarding)
+}
+
 /// Returns the larger value of the device and of `all` (`IN_DEV_MAXCONF`).
 #[inline]
 pub fn larger(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> i32 {
@@ -292,6 +305,7 @@ fn l3_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<De
 /// Removes all addresses, routes and neighbours of a device that leaves its namespace.
 pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     ended(stack, guard, ns, device, device.has_ipv4());
+    multicast::device_gone(&Host { stack, ns, guard }, device);
 }
 
 /// Shuts down IPv4 on a device. `had` says whether it was enabled.

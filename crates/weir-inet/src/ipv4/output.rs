@@ -5,11 +5,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_packet::header::ipv4::ipv4;
+use weir_netlink::rta;
+use weir_packet::header::ipv4::{fill_check, ipv4};
+use weir_packet::header::{Ipv4 as Ipv4Header, ipv4_options};
 use weir_packet::{Batch, DropReason, Flags, List, Packet, PacketType};
 
-use super::fragment;
 use super::route::{Hop, Output};
+use super::{fragment, select};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
@@ -323,6 +325,26 @@ pub fn send_tunnelled(
         return cx.drop(at, Place::Ipv4Out, DropReason::PKT_TOO_BIG, packet);
     }
     send(cx, at, ns, &route.hop, packet);
+}
+
+/// Records the address of the outgoing device (`ip_forward_options`).
+pub(super) fn record_out(
+    cx: &Cx<'_>,
+    ns: &Namespace,
+    packet: &mut Packet,
+    hop: &Hop<'_>,
+    options: &ipv4_options::Compiled,
+) {
+    let Some(header) = Ipv4Header::new(packet.data()) else {
+        return;
+    };
+    let (dst, len) = (header.dst().into(), header.header_len());
+    let address = select::select_address(ns, hop.device, dst, rta::scope::UNIVERSE, cx.guard);
+    if let (Some(address), Some(header)) = (address, packet.data_mut().get_mut(..len))
+        && ipv4_options::forward(header, options, address.octets())
+    {
+        fill_check(header);
+    }
 }
 
 /// Maps a type of service to a packet priority (`rt_tos2priority`).

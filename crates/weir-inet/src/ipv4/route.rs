@@ -5,7 +5,7 @@
 //! Where 6.1 says `NOT_SPECIFIED`, the drop reasons are those of newer kernels. A blackhole route,
 //! a prohibit route and a missing route all count as `IP_INNOROUTES`.
 //!
-//! Not implemented: source routes, multicast forwarding, `fib_multipath_use_neigh`.
+//! Not implemented: source routes, `fib_multipath_use_neigh`.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use weir_packet::header::ipv4::{IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP};
 use weir_packet::{DropReason, Packet};
 use weir_sync::rcu::Guard;
 
-use super::group::ALL_HOSTS;
-use super::{larger, on_either, select};
+use super::group::{ALL_HOSTS, is_local};
+use super::{forwards_multicast, larger, on_either, select};
 use crate::device::Device;
 use crate::fib::encap::Encap;
 use crate::fib::host::{WithRoutes, l3_output};
@@ -123,6 +123,8 @@ pub enum Verdict<'g> {
     Refuse(i32),
     /// Deliver it locally.
     Local(To),
+    /// Route it as a multicast packet, and deliver it locally as well if it is for us.
+    Multicast(bool),
     /// Forward it.
     Forward(Hop<'g>),
 }
@@ -367,7 +369,9 @@ impl<'g> Input<'g> {
 
     /// Decides on a multicast packet (`ip_route_input_mc`).
     fn group(&self, key: &Key, protocol: u8) -> Verdict<'g> {
-        if !self.is_member(key.dst) {
+        let ours = self.is_member(key.dst);
+        let routed = !is_local(key.dst) && forwards_multicast(self.ns, self.device);
+        if !ours && !routed {
             return Verdict::Drop(DropReason::IP_INVALID_DEST);
         }
         let src = key.src;
@@ -383,7 +387,10 @@ impl<'g> Input<'g> {
         {
             return Verdict::Drop(DropReason::IP_INVALID_SOURCE);
         }
-        Verdict::Local(To::Group)
+        match routed {
+            true => Verdict::Multicast(ours),
+            false => Verdict::Local(To::Group),
+        }
     }
 
     /// Checks whether the source address is plausible (`fib_validate_source`). `oif` is the index

@@ -17,6 +17,7 @@ pub mod fra;
 pub mod genl;
 pub mod ifa;
 pub mod ifla;
+pub mod ipmra;
 pub mod mib;
 pub mod nda;
 pub mod netconf;

@@ -15,6 +15,7 @@ use crate::drops::Place;
 use crate::layers::{Event, Hears, Module, Site};
 use crate::listen::{ConfEvent, Listener};
 use crate::namespace::Namespace;
+use crate::stack::Stack;
 use crate::sysctl::{Ipv4Conf, Ipv6Conf};
 use crate::{ipv4, ipv6};
 
@@ -186,6 +187,10 @@ impl Listener for Listening {
 
     fn option6(&self, site: &Site<'_>, option: &NdOption<'_>, router: Ipv6Addr) {
         advertised::option(site, option, router);
+    }
+
+    fn multicast4(&self, stack: &Stack, ns: &Namespace, event: &ipv4::multicast::Event<'_>) {
+        route::multicast::hear(stack, ns, event);
     }
 
     fn conf4(&self, ns: &Namespace, event: &ConfEvent<'_, Ipv4Conf>) {

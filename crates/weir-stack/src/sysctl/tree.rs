@@ -348,6 +348,11 @@ fn below<'p>(pattern: &'p str, path: &str) -> Option<&'p str> {
     Some(rest)
 }
 
+/// Returns whether nobody may write a value: lists of what is available, and the counts of multicast routers.
+fn is_read_only(path: &str) -> bool {
+    path.contains("available") || path.ends_with("/mc_forwarding")
+}
+
 /// Returns the kind of node at `path`.
 pub fn lookup(ns: &Namespace, path: &str) -> Option<Node> {
     if FLUSH.contains(&path) {
@@ -357,7 +362,7 @@ pub fn lookup(ns: &Namespace, path: &str) -> Option<Node> {
         Some(Place::Netfilter(file)) => {
             return Some(Node::File(netfilter::is_writable(ns, file)));
         }
-        Some(_) => return Some(Node::File(!path.contains("available"))),
+        Some(_) => return Some(Node::File(!is_read_only(path))),
         None => {}
     }
     is_directory(ns, path).then_some(Node::Directory)
@@ -509,7 +514,7 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
         return flush(ns, path, value);
     }
     let place = place(ns, path).ok_or(errno::ENOENT)?;
-    if path.contains("available") {
+    if is_read_only(path) {
         return Err(errno::EACCES);
     }
     let text = std::str::from_utf8(value)

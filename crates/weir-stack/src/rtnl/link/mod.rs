@@ -278,6 +278,9 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
 /// Dumps devices (`rtnl_dump_ifinfo`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let message = ctl.message;
+    if message.family() == Some(af::IPMR) {
+        return crate::rtnl::route::multicast::dump_tables(ctl);
+    }
     if message.family() == Some(af::BRIDGE) {
         return bridge::dump(ctl);
     }

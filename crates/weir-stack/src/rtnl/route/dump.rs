@@ -51,14 +51,18 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
     let mut dump = RouteDump {
         v4: Tables::default(),
         v6: Tables::default(),
-        labels: None,
+        more: Vec::new(),
         cached: VecDeque::new(),
         filter,
         filtered: ctl.strict && (filter.is_set() || family == af::INET6),
     };
-    // There are no routes created by router advertisements alone, and no multicast routes, as in Linux without a
-    // daemon (`ipmr_rtm_dumproute`).
-    if multicast || filter.flags & rtm::f::PREFIX != 0 {
+    if multicast {
+        dump.more.push(super::multicast::dump(ctl, &filter));
+        dump.filtered = ctl.strict && filter.is_set();
+        return Ok(dump);
+    }
+    // There are no routes created by router advertisements alone.
+    if filter.flags & rtm::f::PREFIX != 0 {
         return Ok(dump);
     }
     if filter.flags & rtm::f::CLONED != 0 {
@@ -70,7 +74,10 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
         dump.v4 = Tables::of(&fib.v4, ctl, filter.table, family, missing)?;
     }
     if ctl.message.family() == Some(af::UNSPEC) {
-        dump.labels = Some(super::mpls::dump(ctl)?);
+        dump.more = vec![
+            super::mpls::dump(ctl)?,
+            super::multicast::dump(ctl, &filter),
+        ];
     }
     if family == af::INET6 || family == af::UNSPEC {
         let missing = "ipv6: FIB table does not exist";
@@ -157,8 +164,8 @@ impl<K: Address> Tables<K> {
 struct RouteDump {
     v4: Tables<u32>,
     v6: Tables<u128>,
-    /// Those of labels follow.
-    labels: Option<Box<dyn Dump>>,
+    /// What follows: routes of labels, multicast routes.
+    more: Vec<Box<dyn Dump>>,
     /// Exceptions, if they are asked for (`ip route show cache`).
     cached: VecDeque<Cached>,
     filter: Filter,
@@ -221,6 +228,20 @@ impl RouteDump {
         true
     }
 
+    /// Continues with what follows.
+    fn rest(
+        &mut self,
+        mut fill: impl FnMut(&mut dyn Dump) -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
+        while let Some(next) = self.more.first_mut() {
+            if !fill(&mut **next)? {
+                return Ok(false);
+            }
+            self.more.remove(0);
+        }
+        Ok(true)
+    }
+
     fn some(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer, most: usize) -> bool {
         self.fill_cached(ctl, out, most)
             && self.v4.fill(ctl, out, &self.filter, most)
@@ -231,8 +252,8 @@ impl RouteDump {
 impl Dump for RouteDump {
     fn fill(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
         let done = self.some(ctl, out, usize::MAX);
-        if let Some(labels) = self.labels.as_mut().filter(|_| done) {
-            return labels.fill(ctl, out);
+        if done {
+            return self.rest(|dump| dump.fill(ctl, out));
         }
         if !done && out.is_empty() {
             return Err(Error::new(errno::EMSGSIZE));
@@ -242,8 +263,8 @@ impl Dump for RouteDump {
 
     fn fill_one(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
         let done = self.some(ctl, out, 1);
-        if let Some(labels) = self.labels.as_mut().filter(|_| done) {
-            return labels.fill_one(ctl, out);
+        if done {
+            return self.rest(|dump| dump.fill_one(ctl, out));
         }
         if !done && out.is_empty() {
             // There are more next hops than fit an attribute; retrying would never end.

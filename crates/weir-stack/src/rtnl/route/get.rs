@@ -34,8 +34,7 @@ pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         Some(af::INET) => get4(ctl),
         Some(af::INET6) => get6(ctl),
         Some(af::MPLS) => super::mpls::get(ctl),
-        // There are no multicast routes (`ipmr_rtm_getroute`).
-        Some(af::IPMR) => Err(Error::new(errno::ENOENT)),
+        Some(af::IPMR) => super::multicast::get(ctl),
         _ => Err(Error::new(errno::EOPNOTSUPP)),
     }
 }

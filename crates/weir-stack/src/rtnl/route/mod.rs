@@ -9,9 +9,10 @@
 //! | `dump`, `filter` | dumps of tables, with the filters of a strict request |
 //! | `get` | `ip route get`: routes one packet |
 //! | [`mpls`], `labels` | routes of MPLS labels; stacks of labels, `encap mpls` |
+//! | [`multicast`] | multicast routes of IPv4, `ip mroute` |
 //!
 //! Not implemented, and rejected by name: realms, encapsulation other than `ip`, `ip6` and `mpls`, source-specific IPv6 routes.
-//! There is no multicast routing (its dumps are empty).
+//! There is no multicast routing of IPv6.
 
 mod dump;
 mod fill;
@@ -19,6 +20,7 @@ mod filter;
 mod get;
 mod labels;
 pub mod mpls;
+pub mod multicast;
 mod parse;
 
 use std::sync::Arc;
@@ -151,6 +153,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             done
         }
         Some(af::MPLS) => mpls::new(ctl),
+        Some(af::IPMR) => multicast::change(ctl, true),
         _ => Err(Error::new(errno::EOPNOTSUPP)),
     }
 }
@@ -178,6 +181,7 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             done
         }
         Some(af::MPLS) => mpls::delete(ctl),
+        Some(af::IPMR) => multicast::change(ctl, false),
         _ => Err(Error::new(errno::EOPNOTSUPP)),
     }
 }

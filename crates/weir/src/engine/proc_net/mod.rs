@@ -8,6 +8,7 @@
 mod bonding;
 mod conntrack;
 mod groups;
+mod mroute;
 mod snmp;
 mod sockets;
 mod trie;
@@ -60,14 +61,8 @@ const FILES: &[(&str, Content)] = &[
             "Label S Owner  Users  Linger Expires  Dst                              Opt\n",
         ),
     ),
-    (
-        "ip_mr_cache",
-        Content::Text("Group    Origin   Iif     Pkts    Bytes    Wrong Oifs\n"),
-    ),
-    (
-        "ip_mr_vif",
-        Content::Text("Interface      BytesIn  PktsIn  BytesOut PktsOut Flags Local    Remote\n"),
-    ),
+    ("ip_mr_cache", Content::Made(mroute::cache)),
+    ("ip_mr_vif", Content::Made(mroute::vifs)),
     ("ipv6_route", Content::Made(ipv6_route)),
     (
         "mcfilter",

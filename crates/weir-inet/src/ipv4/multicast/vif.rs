@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Virtual interfaces (`struct vif_device`): the devices that multicast packets are routed between, by small numbers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::cache::MAX_VIFS;
+use crate::device::Device;
+
+/// Flags of a VIF (`VIFF_*`).
+pub mod flag {
+    /// An IP tunnel.
+    pub const TUNNEL: u8 = 1;
+    /// The register VIF of PIM.
+    pub const REGISTER: u8 = 4;
+    /// The device is given by its index.
+    pub const USE_IFINDEX: u8 = 8;
+    /// No daemon has made it.
+    pub const STATIC: u16 = 0x8000;
+}
+
+/// Packets and bytes.
+#[derive(Debug, Default)]
+pub(super) struct Count {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Count {
+    pub fn add(&self, bytes: usize) {
+        self.packets.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    fn get(&self) -> (u64, u64) {
+        (self.packets.load(Relaxed), self.bytes.load(Relaxed))
+    }
+}
+
+/// A VIF.
+#[derive(Debug)]
+pub struct Vif {
+    /// Its number, below [`MAX_VIFS`].
+    pub number: u8,
+    /// The device.
+    pub device: Arc<Device>,
+    /// `VIFF_*`
+    pub flags: u16,
+    /// The local address as the request had it, or the bytes of the device's index.
+    pub local: [u8; 4],
+    /// The remote address as the request had it.
+    pub remote: [u8; 4],
+    pub(super) input: Count,
+    pub(super) output: Count,
+}
+
+impl Vif {
+    /// Returns the packets and the bytes that came by it to be forwarded.
+    pub fn received(&self) -> (u64, u64) {
+        self.input.get()
+    }
+
+    /// Returns the packets and the bytes that left by it.
+    pub fn sent(&self) -> (u64, u64) {
+        self.output.get()
+    }
+}
+
+/// The VIFs of a table by their numbers.
+#[derive(Debug, Clone, Default)]
+pub struct Vifs([Option<Arc<Vif>>; MAX_VIFS]);
+
+impl Vifs {
+    /// Returns the VIF of a number.
+    #[inline]
+    pub fn get(&self, number: u8) -> Option<&Arc<Vif>> {
+        self.0.get(usize::from(number))?.as_ref()
+    }
+
+    /// Returns all in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Vif>> {
+        self.0.iter().flatten()
+    }
+
+    /// Returns the highest number plus one (`maxvif`).
+    pub fn end(&self) -> usize {
+        let last = self.0.iter().rposition(Option::is_some);
+        last.map_or(0, |last| last + 1)
+    }
+
+    /// Returns the highest number of a device (`ipmr_find_vif`).
+    #[inline]
+    pub fn of(&self, device: &Device) -> Option<u8> {
+        let is = |vif: &Option<Arc<Vif>>| {
+            vif.as_ref()
+                .is_some_and(|vif| std::ptr::eq(&*vif.device, device))
+        };
+        Some(self.0.iter().rposition(is)? as u8)
+    }
+
+    /// Returns these with another VIF at a number, or none.
+    pub(super) fn with(&self, number: u8, vif: Option<Arc<Vif>>) -> Self {
+        let mut changed = self.clone();
+        if let Some(place) = changed.0.get_mut(usize::from(number)) {
+            *place = vif;
+        }
+        changed
+    }
+}

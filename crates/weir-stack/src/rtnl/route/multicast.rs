@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Multicast routes of IPv4: requests, dumps and notifications of family `RTNL_FAMILY_IPMR` (`ipmr_rtm_route`,
+//! `ipmr_rtm_getroute`, `ipmr_rtm_dumproute`, `ipmr_rtm_dumplink`, `igmpmsg_netlink_event`).
+//!
+//! There is one table, whatever number a request names, as in Linux without `CONFIG_IP_MROUTE_MULTIPLE_TABLES`.
+
+use std::net::Ipv4Addr;
+
+use weir_netlink::ipmra::{self, creport, vifa};
+use weir_netlink::rta::rtn;
+use weir_netlink::{
+    Attr, Error, Fixed, IfInfoMsg, Policy, RtGenMsg, RtMsg, RtNextHop, Rule, Strictness, Table,
+    Writer, af, align, errno, ifla, policy, rta, rtm,
+};
+
+use super::filter::Filter;
+use super::{host, parse};
+use crate::clock::{SECOND, USER_HZ};
+use crate::ipv4::multicast::{
+    self, Entry, Event, Key, MAX_VIFS, NewEntry, Route, Router, TABLE, Vif, Vifs,
+};
+use crate::namespace::Namespace;
+use crate::rtnl::{Collected, Ctl, Dump, announce};
+use crate::stack::Stack;
+
+/// `rtm_ipmr_policy`
+static POLICY: Policy = policy! {
+    max rta::MAX;
+    rta::SRC => Rule::u32(),
+    rta::DST => Rule::u32(),
+    rta::IIF => Rule::u32(),
+    rta::TABLE => Rule::u32(),
+    rta::MULTIPATH => Rule::unspec(RtNextHop::LEN as u16),
+};
+
+/// Writes a route (`ipmr_fill_mroute`).
+fn fill(out: &mut Writer, route: &Route, vifs: &Vifs, now: u64) {
+    let Key { origin, group } = route.key();
+    let known = match route {
+        Route::Known(entry) => Some(entry),
+        Route::Unresolved(_) => None,
+    };
+    out.fixed(&RtMsg {
+        family: af::IPMR,
+        dst_len: 32,
+        src_len: 32,
+        table: TABLE as u8,
+        protocol: match known {
+            Some(entry) if entry.is_static => rta::prot::STATIC,
+            _ => rta::prot::MROUTED,
+        },
+        ty: rtn::MULTICAST,
+        flags: match known {
+            Some(_) => 0,
+            None => rta::nh::F_UNRESOLVED.into(),
+        },
+        ..RtMsg::default()
+    });
+    out.put_u32(rta::TABLE, TABLE);
+    out.put_ipv4(rta::SRC, origin);
+    out.put_ipv4(rta::DST, group);
+    let Some(entry) = known else { return };
+    let shown = entry.shown(vifs, now);
+    if let Some(iif) = shown.iif {
+        out.put_u32(rta::IIF, iif);
+    }
+    let nest = out.nest_noflag(rta::MULTIPATH);
+    for (_, ifindex, hops) in shown.hops {
+        out.fixed(&RtNextHop {
+            len: RtNextHop::LEN as u16,
+            flags: 0,
+            hops,
+            ifindex: ifindex as i32,
+        });
+    }
+    out.end(nest);
+    let stats: Vec<u8> = shown.counts.iter().flat_map(|n| n.to_ne_bytes()).collect();
+    out.put(rta::MFC_STATS, &stats);
+    out.put_u64(rta::EXPIRES, shown.idle / (SECOND / USER_HZ));
+}
+
+/// Tells the listeners of routes and of reports to the daemon.
+pub(in crate::rtnl) fn hear(stack: &Stack, ns: &Namespace, event: &Event<'_>) {
+    match *event {
+        Event::Route(route, is_new) => {
+            let ty = if is_new { rtm::NEWROUTE } else { rtm::DELROUTE };
+            let guard = stack.domain.pin();
+            let Some(router) = multicast::of(ns) else {
+                return;
+            };
+            announce(ns, rtm::grp::IPV4_MROUTE, ty, |out| {
+                fill(out, route, router.vifs(&guard), stack.clock.now());
+            });
+        }
+        Event::Report(message) => {
+            /// The length of a `struct igmpmsg` in bytes.
+            const LEN: usize = 20;
+            let Some((head, rest)) = message.split_first_chunk::<LEN>() else {
+                return;
+            };
+            let address = |at: usize| head.get(at..at + 4).unwrap_or_default();
+            announce(ns, rtm::grp::IPV4_MROUTE_R, rtm::NEWCACHEREPORT, |out| {
+                out.fixed(&RtGenMsg { family: af::IPMR });
+                out.put_u8(creport::MSGTYPE, head[8]);
+                let vif = u16::from_le_bytes([head[10], head[11]]);
+                out.put_u32(creport::VIF_ID, vif.into());
+                out.put(creport::SRC_ADDR, address(12));
+                out.put(creport::DST_ADDR, address(16));
+                out.put_u32(creport::TABLE, TABLE);
+                out.put(creport::PKT, rest);
+            });
+        }
+    }
+}
+
+/// Starts a dump of routes.
+pub fn dump(ctl: &Ctl<'_>, filter: &Filter) -> Box<dyn Dump> {
+    let filtered = ctl.strict && filter.is_set();
+    let others = filter.table == 0
+        && (filter.protocol != 0
+            || filter.flags != 0
+            || !matches!(filter.kind, 0 | rtn::MULTICAST));
+    let mut routes = match multicast::of(ctl.ns) {
+        Some(router) if !(ctl.strict && others) => router.routes(),
+        _ => Vec::new(),
+    };
+    if filter.oif != 0
+        && let Some(router) = multicast::of(ctl.ns)
+    {
+        routes.retain(|route| leads_to(router, ctl, route, filter.oif));
+    }
+    Collected::boxed(routes, filtered, |ctl, route: &Route, out| {
+        multicast::of(ctl.ns).is_none_or(|router| {
+            let vifs = router.vifs(ctl.guard);
+            ctl.message(out, rtm::NEWROUTE, |out| {
+                fill(out, route, vifs, ctl.stack.clock.now());
+            })
+        })
+    })
+}
+
+/// Returns whether packets of a route leave by a device (`mr_mfc_uses_dev`), or whether it is not resolved.
+fn leads_to(router: &Router, ctl: &Ctl<'_>, route: &Route, ifindex: u32) -> bool {
+    let by = |entry: &Entry| {
+        let mut vifs = router.vifs(ctl.guard).iter();
+        vifs.any(|vif| entry.leads_to(vif.number) && vif.device.ifindex() == ifindex)
+    };
+    match route {
+        Route::Known(entry) => by(entry),
+        Route::Unresolved(_) => true,
+    }
+}
+
+/// Returns the entry of a source and a group.
+pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let invalid = |text| Err(Error::msg(errno::EINVAL, text));
+    let message = ctl.message;
+    let Ok(header) = message.fixed::<RtMsg>() else {
+        return invalid("ipv4: Invalid header for multicast route get request");
+    };
+    if ctl.strict {
+        let whole = |len: u8| len == 0 || len == 32;
+        let named = header.tos | header.table | header.protocol | header.scope | header.ty;
+        if !whole(header.src_len) || !whole(header.dst_len) || named != 0 || header.flags != 0 {
+            return invalid("ipv4: Invalid values in header for multicast route get request");
+        }
+    }
+    let (_, attrs) = message.parse::<RtMsg>(&parse::POLICY4, ctl.get_strictness())?;
+    if ctl.strict {
+        if (attrs.has(rta::SRC) && header.src_len == 0)
+            || (attrs.has(rta::DST) && header.dst_len == 0)
+        {
+            return invalid("ipv4: rtm_src_len and rtm_dst_len must be 32 for IPv4");
+        }
+        if attrs
+            .types()
+            .any(|ty| !matches!(ty, rta::SRC | rta::DST | rta::TABLE))
+        {
+            return invalid("ipv4: Unsupported attribute in multicast route get request");
+        }
+    }
+    let key = key(&attrs)?;
+    let missing = || Error::new(errno::ENOENT);
+    let router = multicast::of(ctl.ns).ok_or_else(missing)?;
+    let entry = router.entry(key, ctl.guard).ok_or_else(missing)?.clone();
+    let (vifs, now) = (router.vifs(ctl.guard), ctl.stack.clock.now());
+    ctl.reply(rtm::NEWROUTE, 0, |out| {
+        fill(out, &Route::Known(entry), vifs, now);
+    })
+}
+
+/// Reads the source and the group; what is absent is any.
+fn key(attrs: &Table<'_>) -> Result<Key, Error> {
+    let any = Ipv4Addr::UNSPECIFIED;
+    let (origin, group) = (attrs.ipv4(rta::SRC)?, attrs.ipv4(rta::DST)?);
+    Ok(Key::from((origin.unwrap_or(any), group.unwrap_or(any))))
+}
+
+/// Reads the thresholds, the first of which is that of VIF 0 (`ipmr_nla_get_ttls`).
+fn thresholds(attr: &Attr<'_>) -> Option<[u8; MAX_VIFS]> {
+    let mut all = [0; MAX_VIFS];
+    let mut rest = attr.payload;
+    for place in &mut all {
+        let Some(hop) = RtNextHop::from_bytes(rest) else {
+            break;
+        };
+        let len = usize::from(hop.len);
+        if len < RtNextHop::LEN || len > rest.len() {
+            break;
+        }
+        *place = hop.hops;
+        rest = rest.get(align(len)..).unwrap_or_default();
+    }
+    rest.is_empty().then_some(all)
+}
+
+/// Adds or removes an entry (`rtm_to_ipmr_mfcc`).
+pub fn change(ctl: &mut Ctl<'_>, add: bool) -> Result<(), Error> {
+    let invalid = || Error::new(errno::EINVAL);
+    let (header, attrs) = ctl.message.parse::<RtMsg>(&POLICY, Strictness::Liberal)?;
+    let protocol = header.protocol;
+    if header.dst_len != 32
+        || header.ty != rtn::MULTICAST
+        || header.scope != rta::scope::UNIVERSE
+        || !matches!(protocol, rta::prot::STATIC | rta::prot::MROUTED)
+    {
+        return Err(invalid());
+    }
+    let device = match attrs.u32(rta::IIF)? {
+        None => None,
+        Some(index) => {
+            let device = ctl.ns.device(index, ctl.guard);
+            Some(device.ok_or_else(|| Error::new(errno::ENODEV))?)
+        }
+    };
+    let vif = device.and_then(|device| multicast::of(ctl.ns)?.vifs(ctl.guard).of(device));
+    let entry = NewEntry {
+        key: key(&attrs)?,
+        parent: vif.map_or(u16::MAX, u16::from),
+        thresholds: match attrs.get(rta::MULTIPATH) {
+            Some(attr) => thresholds(&attr).ok_or_else(invalid)?,
+            None => [0; MAX_VIFS],
+        },
+        proxy: attrs.has(rta::PREFSRC),
+    };
+    let host = host(ctl);
+    if !add {
+        return multicast::delete(&host, &entry).map_err(Error::new);
+    }
+    let is_static = protocol != rta::prot::MROUTED;
+    let now = ctl.stack.clock.now();
+    let resolved = multicast::add(&host, &entry, is_static, now).map_err(Error::new)?;
+    if let Some(resolved) = resolved {
+        multicast::resolve_later(&host, resolved);
+    }
+    Ok(())
+}
+
+/// Dumps the table with its VIFs, as links of the family (`ipmr_rtm_dumplink`).
+pub fn dump_tables(ctl: &Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
+    let invalid = |text| Err(Error::msg(errno::EINVAL, text));
+    if ctl.strict {
+        let message = ctl.message;
+        let Ok(header) = message.fixed::<IfInfoMsg>() else {
+            return invalid("ipv4: Invalid header for ipmr link dump");
+        };
+        if message.payload().len() > IfInfoMsg::LEN {
+            return invalid("Invalid data after header in ipmr link dump");
+        }
+        let IfInfoMsg {
+            pad,
+            ty,
+            index,
+            flags,
+            change,
+            ..
+        } = header;
+        if pad != 0 || ty != 0 || index != 0 || flags != 0 || change != 0 {
+            return invalid("Invalid values in header for ipmr link dump request");
+        }
+    }
+    Ok(Collected::boxed(vec![()], false, |ctl, (), out| {
+        let router = multicast::of(ctl.ns);
+        let none = Vifs::default();
+        let vifs = router.map_or(&none, |router| router.vifs(ctl.guard));
+        ctl.message(out, rtm::NEWLINK, |out| table(out, router, vifs))
+    }))
+}
+
+fn table(out: &mut Writer, router: Option<&Router>, vifs: &Vifs) {
+    out.fixed(&IfInfoMsg {
+        family: af::IPMR,
+        ..IfInfoMsg::default()
+    });
+    let table = out.nest_noflag(ifla::AF_SPEC);
+    out.put_u32(ipmra::table::ID, TABLE);
+    let waiting = router.map_or(0, Router::waiting);
+    out.put_u32(ipmra::table::CACHE_RES_QUEUE_LEN, waiting as u32);
+    out.put_i32(ipmra::table::MROUTE_REG_VIF_NUM, -1);
+    let asserts = router.is_some_and(Router::asserts);
+    out.put_u8(ipmra::table::MROUTE_DO_ASSERT, asserts.into());
+    out.put_u8(ipmra::table::MROUTE_DO_PIM, 0);
+    out.put_u8(ipmra::table::MROUTE_DO_WRVIFWHOLE, 0);
+    let all = out.nest_noflag(ipmra::table::VIFS);
+    for vif in vifs.iter() {
+        fill_vif(out, vif);
+    }
+    out.end(all);
+    out.end(table);
+}
+
+/// `ipmr_fill_vif`
+fn fill_vif(out: &mut Writer, vif: &Vif) {
+    let nest = out.nest_noflag(ipmra::VIF);
+    let ((packets, bytes), (sent, sent_bytes)) = (vif.received(), vif.sent());
+    out.put_u32(vifa::IFINDEX, vif.device.ifindex());
+    out.put_u32(vifa::VIF_ID, vif.number.into());
+    out.put_u16(vifa::FLAGS, vif.flags);
+    out.put_u64(vifa::BYTES_IN, bytes);
+    out.put_u64(vifa::BYTES_OUT, sent_bytes);
+    out.put_u64(vifa::PACKETS_IN, packets);
+    out.put_u64(vifa::PACKETS_OUT, sent);
+    out.put(vifa::LOCAL_ADDR, &vif.local);
+    out.put(vifa::REMOTE_ADDR, &vif.remote);
+    out.end(nest);
+}
