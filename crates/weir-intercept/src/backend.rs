@@ -225,6 +225,9 @@ pub enum InetCall {
     SetOption(SocketId, i32, i32),
     /// `getsockopt(level, name)`; the bytes are what the caller's buffer holds, the reply's the value.
     Option(SocketId, i32, i32),
+    /// `ioctl(request)` of a datagram or raw socket that its protocol serves. The bytes are the structure that the caller
+    /// passes, the reply's what is written back.
+    Ioctl(SocketId, u32),
     /// Keeps what a datagram socket receives until [`InetCall::Plain`].
     Hold(SocketId),
     /// The packets of a datagram socket are plain from now on ([`crate::datagram`]), and what the client writes to the pair

@@ -36,6 +36,24 @@ pub const MSG_PROBE: i32 = 0x10;
 pub const MSG_MORE: i32 = 0x8000;
 pub const MSG_ERRQUEUE: i32 = 0x2000;
 
+/// `MRT_*`
+pub mod mrt {
+    pub const INIT: i32 = 200;
+    pub const DONE: i32 = 201;
+    pub const ADD_VIF: i32 = 202;
+    pub const DEL_VIF: i32 = 203;
+    pub const ADD_MFC: i32 = 204;
+    pub const DEL_MFC: i32 = 205;
+    pub const VERSION: i32 = 206;
+    pub const ASSERT: i32 = 207;
+    pub const PIM: i32 = 208;
+    pub const TABLE: i32 = 209;
+    pub const ADD_MFC_PROXY: i32 = 210;
+    pub const DEL_MFC_PROXY: i32 = 211;
+    pub const FLUSH: i32 = 212;
+    pub const MAX: i32 = 212;
+}
+
 /// `SO_*`
 pub mod so {
     pub const DEBUG: i32 = 1;

@@ -12,6 +12,7 @@
 //! | `udp`, `ping`, `raw`, `packet`, `tcp` | the kinds |
 //! | `address`, `control`, `options` | Linux's bytes: `sockaddr`, control messages, options |
 //! | `ports`, `bind`, `connect` | who has which address and port, and who gets a packet |
+//! | `mroute` | multicast routing daemons |
 //! | `outgoing`, `receive`, `error`, `group` | the way out, the way in, ICMP errors and the error queue, multicast |
 //!
 //! The protocols call the functions that [`MODULE`] registers in each namespace ([`weir_inet::sockets`]).
@@ -27,6 +28,7 @@ mod control;
 mod error;
 mod group;
 mod listed;
+mod mroute;
 mod options;
 mod outgoing;
 mod packet;

@@ -24,7 +24,9 @@ use crate::group::{self, Membership};
 use crate::namespace::Namespace;
 use crate::options;
 use crate::ports::{Entry, Which, tables};
-use crate::{Message, Outgoing, Ready, Shutdown, User, bind, connect, packet, raw, tcp, udp};
+use crate::{
+    Message, Outgoing, Ready, Shutdown, User, bind, connect, mroute, packet, raw, tcp, udp,
+};
 
 /// The most protocols of a family (`IPPROTO_MAX`).
 const PROTOCOLS: i32 = 263;
@@ -624,6 +626,15 @@ impl Socket {
         }
     }
 
+    /// Serves an ioctl of the socket's protocol: `SIOCGETVIFCNT` and `SIOCGETSGCNT` of raw sockets. `given` is the structure
+    /// that the program passes; it is returned filled in.
+    ///
+    /// # Errors
+    /// ENOTTY for others, EADDRNOTAVAIL, EINVAL, EFAULT.
+    pub fn ioctl(&self, cx: &Cx<'_>, request: u32, given: &[u8]) -> Result<Vec<u8>, i32> {
+        mroute::ioctl(self, cx, request, given)
+    }
+
     /// Returns the MTU of the path to the peer in bytes.
     pub(crate) fn path_mtu(&self) -> Option<u32> {
         match &self.proto {
@@ -703,6 +714,9 @@ impl Socket {
         };
         if let Some((which, port)) = bound {
             tables(&self.ns).remove(&self.ns, which, port, self, cx.guard);
+        }
+        if let Proto::Raw = self.proto {
+            mroute::closed(self, cx);
         }
         group::leave_all(self, cx);
         tables(&self.ns).closed(self);

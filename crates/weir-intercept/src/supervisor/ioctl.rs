@@ -10,7 +10,8 @@
 //! `-METRIC`, `-MTU`, `-HWADDR`, `-TXQLEN`, `-MAP`; `SIOCSIFFLAGS`, `-MTU`, `-NAME`, `-HWADDR`,
 //! `-HWBROADCAST`, `-TXQLEN`; `SIOCADDMULTI` and `-DELMULTI`; requests that set addresses
 //! ([`address`]), routes ([`route`]) and neighbours ([`neighbour`]); VLAN devices ([`vlan`]);
-//! bridges ([`bridge`]); `SIOCETHTOOL` ([`ethtool`]); IP tunnels ([`tunnel`]); `SIOCGSKNS`. All others, among them
+//! bridges ([`bridge`]); `SIOCETHTOOL` ([`ethtool`]); IP tunnels ([`tunnel`]); `SIOCGSKNS`; counters of multicast routes
+//! (`SIOCGETVIFCNT`, `SIOCGETSGCNT`). All others, among them
 //! wireless calls, fail with EOPNOTSUPP for an existing device and with ENODEV otherwise.
 mod address;
 mod bridge;
@@ -119,6 +120,9 @@ impl Supervisor {
         let Some(ns) = self.namespace_for_ioctl(call) else {
             return Ok(Answer::Continue);
         };
+        if let Some(handled) = self.protocol_ioctl(call) {
+            return handled;
+        }
         if request == GSKNS {
             let file = self.setup.runtime.namespace_file(ns)?;
             return self.listener.answer_with(call, file.as_fd(), true, None);

@@ -13,6 +13,7 @@ use super::{int_or_byte, of_int, word};
 use crate::abi::{SOCK_RAW, SOCK_STREAM, ip, mcast};
 use crate::cpu::Cx;
 use crate::group::{self, Change};
+use crate::mroute;
 use crate::socket::Socket;
 
 /// The options that only say which control messages a program wants.
@@ -36,7 +37,7 @@ fn address(value: &[u8], at: usize) -> Option<Ipv4Addr> {
 /// Sets an option.
 ///
 /// # Errors
-/// ENOPROTOOPT, EINVAL, ENODEV, EADDRNOTAVAIL, EADDRINUSE, ENOBUFS.
+/// ENOPROTOOPT, EINVAL, ENODEV, EADDRNOTAVAIL, EADDRINUSE, ENOBUFS, those of [`mroute::set`].
 pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<(), i32> {
     match name {
         ip::ADD_MEMBERSHIP..=ip::DROP_SOURCE_MEMBERSHIP
@@ -44,6 +45,7 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
             return membership(socket, cx, name, value);
         }
         ip::MULTICAST_IF => return multicast_if(socket, cx, value),
+        _ if mroute::is_option(name) => return mroute::set(socket, cx, name, value),
         _ => {}
     }
     let val = int_or_byte(value);
@@ -249,6 +251,9 @@ fn membership(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Resu
 /// # Errors
 /// ENOPROTOOPT, ENOTCONN.
 pub fn get(socket: &Socket, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
+    if mroute::is_option(name) {
+        return mroute::get(socket, name);
+    }
     let state = socket.state();
     let options = &state.options;
     let val = match name {

@@ -37,6 +37,7 @@ use crate::backend::{Errno, InetCall, InetReply, SocketId};
 use crate::filter::{HIGH_FDS, SOCKET_FDS};
 use crate::seccomp::{Answer, Call};
 use crate::sys;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, OwnedFd};
 
 pub(crate) use datagram::STAMPS;
@@ -51,6 +52,11 @@ const MANY_SOCKETS: usize = 4096;
 const IP_PROTOCOL: i32 = 52;
 /// `TCP_INQ` of linux/tcp.h, and `TCP_CM_INQ`.
 const TCP_INQ: i32 = 36;
+/// The options of multicast routing daemons (`MRT_BASE` to `MRT_MAX`).
+const MROUTE: RangeInclusive<i32> = 200..=212;
+/// `MRT_ADD_VIF`, `MRT_PIM`
+const MRT_ADD_VIF: i32 = 202;
+const MRT_PIM: i32 = 208;
 /// The longest value of an option, in bytes.
 const MAX_OPTION: usize = 1 << 16;
 
@@ -72,16 +78,24 @@ impl InetSocket {
 const NO_FAMILY: &str = "XDP and vsock sockets are not served";
 /// `PACKET_RX_RING`
 const PACKET_RX_RING: i32 = 5;
+const NO_PIM: &str =
+    "multicast routing has no PIM (MRT_PIM, the register VIF) and no tunnels as VIFs";
 /// The message for every way to ask for the tables of netfilter.
 pub(super) const NO_NETFILTER: &str = "the stack has no tables of netfilter: no nft, iptables or ipset; tc filters can drop and change packets, and tc's ct tracks connections";
 
 /// Returns whether an option addresses the tables of netfilter.
 fn is_of_netfilter(level: i32, option: i32) -> bool {
     match level {
-        libc::IPPROTO_IP => option >= 64 && option != IP_PROTOCOL,
+        libc::IPPROTO_IP => option >= 64 && option != IP_PROTOCOL && !MROUTE.contains(&option),
         libc::IPPROTO_IPV6 => matches!(option, 64 | 65 | 68 | 69),
         _ => false,
     }
+}
+
+/// Returns whether an option asks for a part of multicast routing that the stack does not have: PIM, and VIFs with
+/// `VIFF_TUNNEL` or `VIFF_REGISTER`.
+fn is_refused_route(option: i32, value: &[u8]) -> bool {
+    option == MRT_PIM || option == MRT_ADD_VIF && value.get(2).is_some_and(|flags| flags & 5 != 0)
 }
 
 /// Reads the address argument of a call.
@@ -339,6 +353,9 @@ impl Supervisor {
             _ => bytes(call, call.args[3], length)?,
         };
         self.still_waiting(call)?;
+        if level == libc::IPPROTO_IP && is_refused_route(name, &value) {
+            self.say_once(call, "pim", NO_PIM);
+        }
         self.inet(InetCall::SetOption(socket.id, level, name), &value)?;
         if (level, name) == (libc::SOL_PACKET, PACKET_RX_RING) {
             self.sockets.rings.insert(socket.id);
@@ -396,6 +413,29 @@ impl Supervisor {
         sys::write_memory(call.tid, call.args[3], &value[..n])?;
         sys::write_memory(call.tid, call.args[4], &(n as u32).to_ne_bytes())?;
         Ok(Answer::Value(0))
+    }
+}
+
+/// The ioctls of a protocol (`SIOCPROTOPRIVATE`) that are served: `SIOCGETVIFCNT`, `SIOCGETSGCNT`, with the length of their
+/// structures in bytes.
+const PROTOCOL_IOCTLS: [(u32, usize); 2] = [(0x89e0, 40), (0x89e1, 32)];
+
+impl Supervisor {
+    /// Serves an ioctl that belongs to the protocol of a socket. Returns `None` if it is another.
+    pub(super) fn protocol_ioctl(&mut self, call: &Call) -> Option<Handled> {
+        let request = call.args[1] as u32;
+        let (_, length) = *PROTOCOL_IOCTLS.iter().find(|(one, _)| *one == request)?;
+        let socket = self.inet_of(call)?;
+        let raw = socket.family == libc::AF_INET && socket.kind == libc::SOCK_RAW;
+        raw.then(|| {
+            let given = bytes(call, call.args[2], length)?;
+            self.still_waiting(call)?;
+            let answer = self
+                .inet(InetCall::Ioctl(socket.id, request), &given)?
+                .bytes;
+            sys::write_memory(call.tid, call.args[2], &answer)?;
+            Ok(Answer::Value(0))
+        })
     }
 }
 

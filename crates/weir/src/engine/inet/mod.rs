@@ -291,10 +291,11 @@ impl Engine {
                     }
                     Err(error) => return Err(error),
                 };
-                let socket = endpoint.socket()?;
                 self.take_written(&endpoint);
-                self.with_cx(|cx| socket.set_option(cx, level, name, bytes))
-                    .map_err(Errno)?;
+                // The daemon of the namespace's multicast routes may be one that has ended.
+                self.on_free_port(id, |socket, cx| {
+                    socket.set_option(cx, level, name, bytes).map(done)
+                })?;
                 if let (Some(stream), libc::SOL_SOCKET, libc::SO_LINGER) =
                     (&endpoint.stream, level, name)
                 {
@@ -333,6 +334,11 @@ impl Engine {
                 }
                 let value = socket.option(self.stack.clock.now(), level, name, bytes);
                 value.map(bytes_only).map_err(Errno)
+            }
+            InetCall::Ioctl(id, request) => {
+                let socket = self.endpoint(id)?.socket()?;
+                let answer = self.with_cx(|cx| socket.ioctl(cx, request, bytes));
+                answer.map(bytes_only).map_err(Errno)
             }
             InetCall::Hold(id) => self.hold_packets(id),
             InetCall::Plain(id) => self.make_plain(id, bytes),
@@ -413,7 +419,8 @@ impl Engine {
         self.with_cx(|cx| work(&socket, cx)).map_err(Errno)
     }
 
-    /// As [`on`](Self::on) for a call that takes a port. A socket that its program has closed gives its port back first.
+    /// As [`on`](Self::on) for a call that takes a port, or what only one socket may have. A socket that its program has
+    /// closed gives it back first.
     fn on_free_port(
         &self,
         id: SocketId,
