@@ -88,6 +88,33 @@ fn ipv6_routes() {
     same_as_linux("ipv6");
 }
 
+/// Multicast routes by the socket of a daemon.
+#[test]
+fn multicast_routes() {
+    same_as_linux("mroute");
+}
+
+/// smcroute routes between three namespaces, for root and for an ordinary user.
+#[test]
+fn multicast_routing_daemon() {
+    if !has("/usr/sbin/smcrouted", "smcroute") {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux");
+    let expected = fs::read_to_string(folder.join("smcroute.txt")).unwrap();
+    for user in common::users() {
+        let script = folder.join("smcroute.sh");
+        let (printed, status) = common::script(*user, &format!("sh {}", script.display()));
+        assert_eq!((&*printed, status), (&*expected, 0), "{user:?}");
+    }
+}
+
+/// The same by netlink.
+#[test]
+fn multicast_routes_by_netlink() {
+    same_as_linux("mroute-netlink");
+}
+
 #[test]
 fn rules() {
     same_as_linux("rules");
