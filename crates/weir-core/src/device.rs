@@ -6,7 +6,7 @@
 //! under the lock named at the field.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use weir_netlink::ifla::arphrd;
@@ -24,6 +24,7 @@ use crate::features::Features;
 use crate::kind::Link;
 pub use crate::link_stats::{LinkStats, LinkTotals};
 use crate::measure;
+use crate::name::Name;
 use crate::namespace::{Namespace, NsId};
 use crate::parts::DeviceParts;
 use crate::random::SharedGenerator;
@@ -115,7 +116,7 @@ pub struct Taps<'a> {
 #[derive(Debug, Default, Clone)]
 pub struct Names {
     /// `IFLA_IFNAME`
-    pub name: String,
+    pub name: Name,
     others: Rare<OtherNames>,
 }
 
@@ -129,6 +130,11 @@ pub struct OtherNames {
 }
 
 impl Names {
+    /// Returns all names by which the device is found, its own first.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.name).chain(self.alt().iter().map(String::as_str))
+    }
+
     /// Returns the alternative names (`IFLA_ALT_IFNAME`), in the order they were added.
     pub fn alt(&self) -> &[String] {
         self.others.get().map_or(&[], |others| &others.alt)
@@ -233,16 +239,16 @@ pub struct Device {
     flags: AtomicU32,
     mtu: AtomicU32,
     txqlen: AtomicU32,
-    group: AtomicU32,
     promiscuity: AtomicU32,
     allmulti: AtomicU32,
     /// The number of times the carrier was lost and regained.
     carrier_changes: [AtomicU32; 2],
     address_origin: AtomicU8,
     name_origin: AtomicU8,
-    /// The result of the last carrier check. Changes hold `watch`.
+    /// The result of the last carrier check. Changes hold `derived`.
     no_carrier: AtomicBool,
-    watch: Mutex<(), order::Carrier>,
+    /// Held while the carrier is checked and while the active features are computed.
+    derived: Mutex<(), order::Derived>,
     address: AtomicU64,
     broadcast: AtomicU64,
     link_mode: AtomicU8,
@@ -253,8 +259,6 @@ pub struct Device {
     below: AtomicU8,
     /// The limits of [`Offload`], in its order.
     offload: [AtomicU32; 3],
-    /// Held while the active features are computed.
-    recompute: Mutex<(), order::Offload>,
     /// The offloads the device has (`dev->features`).
     pub features: Features,
     taken: Mutex<Taken, order::Taken>,
@@ -275,21 +279,19 @@ pub struct Device {
     pub tc: weir_tc::DeviceTc,
     /// The CPUs that work on received packets.
     pub steering: Steering,
-    /// The numbers of transmit and receive queues.
-    queues: (u32, u32),
+    /// The numbers of transmit and receive queues. Linux allows 65,535 each at most.
+    queues: [u16; 2],
     /// How many of them are in use, transmit first.
-    used_queues: [AtomicU32; 2],
+    used_queues: [AtomicU16; 2],
     /// The state of the transmit queues, once something has needed it.
     tx: OnceBox<Box<[TxQueue]>>,
-    /// The random generator for traffic control, seeded on first use.
-    random: OnceBox<SharedGenerator>,
 }
 
 /// A device is made of few words: most devices of a router have nothing but addresses.
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Device>() <= 496);
+const _: () = assert!(size_of::<Device>() <= 432);
 
-/// What is attached to a device.
+/// What is attached to a device, and what few devices have.
 struct Attached {
     observers: PublishedOption<Vec<Arc<dyn Observer>>>,
     wire: PublishedOption<Arc<dyn Wire>>,
@@ -299,6 +301,10 @@ struct Attached {
     /// The VLAN devices on top of this one, as (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device).
     /// Changes hold the namespace's link lock.
     vlans: PublishedOption<Vec<(u16, u16, Arc<Device>)>>,
+    /// The random generator for traffic control, seeded on first use.
+    random: OnceBox<SharedGenerator>,
+    /// `IFLA_GROUP`
+    group: AtomicU32,
 }
 
 impl Attached {
@@ -309,6 +315,8 @@ impl Attached {
             rx_handler: PublishedOption::new(domain, None),
             master: PublishedOption::new(domain, None),
             vlans: PublishedOption::new(domain, None),
+            random: OnceBox::default(),
+            group: AtomicU32::new(0),
         }
     }
 }
@@ -325,7 +333,7 @@ pub struct NewDevice {
     pub mtu: u32,
     /// The transmit queue length in packets.
     pub txqlen: u32,
-    /// The numbers of transmit and receive queues, at least 1 each.
+    /// The numbers of transmit and receive queues, 1 to 65,535 each.
     pub queues: (u32, u32),
     /// The Ethernet address.
     pub address: Mac,
@@ -361,34 +369,33 @@ impl Device {
         }
         let loopback = new.flags & weir_netlink::ifla::iff::LOOPBACK != 0;
         let features = Features::new(new.link.features(), loopback);
+        let queues = [new.queues.0, new.queues.1].map(|number| number as u16);
         Self {
             key,
             steering: Steering::new(&stack.softnet, new.link.kind()),
             bare: new.link.is_bare(),
             link: new.link,
             names: Mutex::new(Names {
-                name: new.name,
+                name: new.name.as_str().into(),
                 ..Names::default()
             }),
             ifindex: AtomicU32::new(0),
             flags: AtomicU32::new(new.flags),
             mtu: AtomicU32::new(new.mtu),
             txqlen: AtomicU32::new(new.txqlen),
-            group: AtomicU32::new(0),
             promiscuity: AtomicU32::new(0),
             allmulti: AtomicU32::new(0),
             carrier_changes: Default::default(),
             address_origin: AtomicU8::new(new.address_origin as u8),
             name_origin: AtomicU8::new(0),
             no_carrier: AtomicBool::new(false),
-            watch: Mutex::default(),
+            derived: Mutex::default(),
             address: AtomicU64::new(pack(new.address)),
             broadcast: AtomicU64::new(pack(new.broadcast)),
             link_mode: AtomicU8::new(0),
             operstate: AtomicU8::new(0),
             below: AtomicU8::new(0),
             offload: Offload::default().as_array().map(AtomicU32::new),
-            recompute: Mutex::default(),
             features,
             taken: Mutex::default(),
             registered: AtomicBool::new(false),
@@ -400,10 +407,9 @@ impl Device {
             l3_table: AtomicU32::new(0),
             parts,
             tc: weir_tc::DeviceTc::new(domain),
-            queues: new.queues,
-            used_queues: [new.queues.0.into(), new.queues.1.into()],
+            queues,
+            used_queues: queues.map(AtomicU16::new),
             tx: OnceBox::default(),
-            random: OnceBox::default(),
         }
     }
 
@@ -420,7 +426,7 @@ impl Device {
     /// Returns the state of a transmit queue, or `None` if the device has no such queue.
     #[inline]
     pub fn tx(&self, queue: u16) -> Option<&TxQueue> {
-        let make = || (0..self.queues.0).map(|_| TxQueue::default()).collect();
+        let make = || (0..self.queues[0]).map(|_| TxQueue::default()).collect();
         self.tx.get_or_make(make).get(usize::from(queue))
     }
 
@@ -442,7 +448,7 @@ impl Device {
 
     /// Returns the device's name.
     pub fn name(&self) -> String {
-        self.names().name.clone()
+        self.names().name.to_string()
     }
 
     /// Returns the index in its namespace, or 0 before the device is registered.
@@ -565,12 +571,12 @@ impl Device {
     /// Returns the number of transmit queues the device was created with (`num_tx_queues`).
     #[inline]
     pub fn tx_queues(&self) -> u32 {
-        self.queues.0
+        self.queues[0].into()
     }
 
     /// Returns the number of receive queues the device was created with (`num_rx_queues`).
     pub fn rx_queues(&self) -> u32 {
-        self.queues.1
+        self.queues[1].into()
     }
 
     /// Returns how many transmit and receive queues are in use (`real_num_tx_queues`,
@@ -578,19 +584,19 @@ impl Device {
     #[inline]
     pub fn used_queues(&self) -> (u32, u32) {
         let [tx, rx] = &self.used_queues;
-        (tx.load(Relaxed), rx.load(Relaxed))
+        (tx.load(Relaxed).into(), rx.load(Relaxed).into())
     }
 
     /// Sets how many transmit and receive queues are in use. The caller has checked the numbers.
     pub fn use_queues(&self, (tx, rx): (u32, u32)) {
-        self.used_queues[0].store(tx, Relaxed);
-        self.used_queues[1].store(rx, Relaxed);
+        self.used_queues[0].store(tx as u16, Relaxed);
+        self.used_queues[1].store(rx as u16, Relaxed);
     }
 
     /// Computes the active features again. Returns whether they changed; see
     /// [`crate::netdev::update_features`].
     pub fn recompute_features(&self) -> bool {
-        let _alone = self.recompute.lock();
+        let _alone = self.derived.lock();
         let kind = |features| self.link.fix_features(features);
         self.features.recompute(kind)
     }
@@ -602,12 +608,15 @@ impl Device {
 
     /// `IFLA_GROUP`
     pub fn group(&self) -> u32 {
-        self.group.load(Relaxed)
+        let attached = self.attached.get();
+        attached.map_or(0, |attached| attached.group.load(Relaxed))
     }
 
     /// Sets `IFLA_GROUP`.
     pub fn set_group(&self, group: u32) {
-        self.group.store(group, Relaxed);
+        if group != self.group() {
+            self.attached().group.store(group, Relaxed);
+        }
     }
 
     /// Returns the number of users of promiscuous mode.
@@ -646,7 +655,7 @@ impl Device {
     /// Reads the carrier with `now` and stores the result. Callers use it when the carrier may have
     /// changed. Returns whether there is a carrier.
     pub fn watch_carrier(&self, now: impl FnOnce() -> bool) -> bool {
-        let _watch = self.watch.lock();
+        let _alone = self.derived.lock();
         let on = now();
         self.no_carrier.store(!on, Relaxed);
         on
@@ -782,7 +791,7 @@ impl Device {
     /// Draws 32 random bits for traffic control from the device's own generator. The generator is
     /// seeded from the namespace and the device's name at the first draw.
     pub fn draw(&self, seed: u64, guard: &Guard) -> u32 {
-        let generator = self.random.get_or_make(|| {
+        let generator = self.attached().random.get_or_make(|| {
             let path = format!(
                 "namespace {}/{}/tc",
                 self.namespace(guard).id.0,

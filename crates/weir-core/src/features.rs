@@ -7,8 +7,8 @@
 //! [`crate::netdev::update_features`]
 //! applies a change of a user or of the lower device.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The number of features (`NETDEV_FEATURE_COUNT`).
 pub const COUNT: usize = 64;
@@ -159,14 +159,17 @@ pub struct Offer {
     pub off: u64,
 }
 
+/// Beside the features: a request asked for receive offload (GRO) by name.
+const GRO_ASKED: u64 = 1 << 63;
+
 /// The features of a device.
 #[derive(Debug)]
 pub struct Features {
     changeable: u64,
     vlan: u64,
+    /// The changeable features that a user wants, and [`GRO_ASKED`].
     wanted: AtomicU64,
     active: AtomicU64,
-    gro_asked: AtomicBool,
 }
 
 impl Features {
@@ -191,7 +194,6 @@ impl Features {
             vlan,
             wanted: AtomicU64::new(wanted),
             active: AtomicU64::new(active),
-            gro_asked: AtomicBool::new(false),
         }
     }
 
@@ -208,7 +210,7 @@ impl Features {
 
     /// Returns the changeable features that a user wants.
     pub fn wanted(&self) -> u64 {
-        self.wanted.load(Relaxed)
+        self.wanted.load(Relaxed) & !GRO_ASKED
     }
 
     /// Returns the features that VLAN devices on top may have.
@@ -219,7 +221,7 @@ impl Features {
     /// Returns whether a request asked for receive offload (GRO) by name.
     #[inline]
     pub fn gro_asked(&self) -> bool {
-        self.gro_asked.load(Relaxed)
+        self.wanted.load(Relaxed) & GRO_ASKED != 0
     }
 
     /// Computes the active features again (`__netdev_update_features`). `kind` removes those that the device
@@ -233,11 +235,13 @@ impl Features {
     /// Wants the features of `value` among those of `mask`. Features that cannot be changed are ignored.
     pub fn want(&self, value: u64, mask: u64) {
         let mask = mask & self.changeable;
+        let asked = |features| match features & bit::GRO {
+            0 => 0,
+            _ => GRO_ASKED,
+        };
+        let (value, mask) = (value | asked(value), mask | asked(mask));
         let change = |before: u64| Some((before & !mask) | (value & mask));
         let _ = self.wanted.fetch_update(Relaxed, Relaxed, change);
-        if mask & bit::GRO != 0 {
-            self.gro_asked.store(value & bit::GRO != 0, Relaxed);
-        }
     }
 }
 

@@ -19,6 +19,7 @@ pub mod kind;
 pub mod layers;
 mod link_stats;
 pub mod measure;
+pub mod name;
 pub mod namespace;
 pub mod netdev;
 pub mod notify;

@@ -15,6 +15,7 @@ use weir_sync::small_map::{SmallMap, SmallTable};
 use crate::conf::{Conf, Core};
 use crate::device::{Device, Mac};
 use crate::layers::{Inherited, Layers, NewNamespace};
+use crate::name::Name;
 use crate::notify::Subscribers;
 use crate::nsid::{Holders, Ids};
 use crate::parts::NamespaceParts;
@@ -36,7 +37,7 @@ pub struct Links {
     /// The devices by index, in the order dumps report them.
     pub by_index: SmallMap<u32, Arc<Device>>,
     /// The devices by name and by alternative name.
-    pub by_name: SmallTable<String, Arc<Device>>,
+    pub by_name: SmallTable<Name, Arc<Device>>,
     /// The change counter for `NLM_F_DUMP_INTR`.
     pub generation: u32,
     last_index: u32,
@@ -202,8 +203,8 @@ impl Namespace {
         links.by_index.insert(ifindex, device.clone());
         {
             let names = device.names();
-            for name in std::iter::once(&names.name).chain(names.alt()) {
-                links.by_name.insert(name.clone(), device.clone());
+            for name in names.all() {
+                links.by_name.insert(name.into(), device.clone());
             }
         }
         self.devices.insert(ifindex, device.clone(), guard);
@@ -218,7 +219,7 @@ impl Namespace {
         links.by_index.remove(&ifindex);
         {
             let names = device.names();
-            for name in std::iter::once(&names.name).chain(names.alt()) {
+            for name in names.all() {
                 if links
                     .by_name
                     .get(name)

@@ -49,7 +49,7 @@ pub fn expand_name(links: &Links, pattern: &str) -> Result<String, Error> {
     };
     let name = (0..32_768)
         .map(|number| format!("{before}{number}{after}"))
-        .find(|name| !links.by_name.contains_key(name))
+        .find(|name| !links.by_name.contains_key(name.as_str()))
         .ok_or_else(|| Error::new(errno::ENFILE))?;
     if is_valid_name(&name) {
         Ok(name)
@@ -165,7 +165,7 @@ pub fn register(
             true => expand_name(&links, &new.name)?,
             false => std::mem::take(&mut new.name),
         };
-        if links.by_name.contains_key(&name) {
+        if links.by_name.contains_key(name.as_str()) {
             return Err(Error::new(errno::EEXIST));
         }
         let (min, max) = new.link.mtu_bounds();
@@ -583,12 +583,12 @@ pub fn move_to(
         } else {
             old
         };
-        if to.by_name.contains_key(&name)
+        if to.by_name.contains_key(name.as_str())
             || device
                 .names()
                 .alt()
                 .iter()
-                .any(|alt| to.by_name.contains_key(alt))
+                .any(|alt| to.by_name.contains_key(alt.as_str()))
         {
             return Err(Error::new(errno::EEXIST));
         }
@@ -649,7 +649,7 @@ pub fn move_to(
         let (name, index) = plan(to, planned)?;
         source.leave(guard, from, device);
         device.taken().flush();
-        device.names().name = name;
+        device.names().name = name.as_str().into();
         device.set_namespace(target.clone());
         target.enter(guard, to, device, index);
         Ok(())

@@ -10,10 +10,10 @@
 //! | number | stack | namespace | device |
 //! |---|---|---|---|
 //! | 0 | listeners of routes and neighbours | settings | settings |
-//! | 1 | resolvers of neighbours | routes and rules | |
+//! | 1 | resolvers of neighbours | routes and rules | SNMP counters |
 //! | 2 | listeners of addresses and settings | neighbours | IPv4 |
 //! | 3 | | IPv4 | IPv6 |
-//! | 4 | netdevsim's bus | IPv6 | SNMP counters |
+//! | 4 | netdevsim's bus | IPv6 | |
 //! | 5 | | UDP ports | |
 //! | 6 | sequence of ethtool notifications | VXLAN | |
 //! | 7 | listeners of rules | SNMP counters | |
@@ -34,7 +34,7 @@ pub type StackParts = Parts<12>;
 /// The places of a namespace.
 pub type NamespaceParts = Parts<14>;
 /// The places of a device.
-pub type DeviceParts = Parts<5>;
+pub type DeviceParts = Parts<4>;
 
 /// The key of place `N`, which holds a `T`. Declare it as a `static`.
 pub struct Key<T, const N: usize> {

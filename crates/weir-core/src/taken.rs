@@ -184,9 +184,15 @@ impl List {
 /// The addresses that a device accepts beside its own and its broadcast address.
 #[derive(Debug, Default)]
 pub struct Taken {
-    unicast: Rare<List>,
+    unicast: Rare<Unicast>,
     /// `dev->mc`
     pub multicast: List,
+}
+
+/// The unicast addresses, which nearly every device lacks.
+#[derive(Debug, Default)]
+struct Unicast {
+    list: List,
     /// The device's own address, while its lower device accepts it for it.
     own: Option<Mac>,
     /// A device without a filter for unicast addresses is promiscuous because of the list (`uc_promisc`).
@@ -196,21 +202,24 @@ pub struct Taken {
 impl Taken {
     /// Forgets all addresses (`dev_uc_flush`, `dev_mc_flush`).
     pub fn flush(&mut self) {
-        *self = Self {
-            promiscuous: self.promiscuous,
-            ..Self::default()
-        };
+        self.multicast = List::default();
+        if let Some(unicast) = self.unicast.made() {
+            *unicast = Unicast {
+                promiscuous: unicast.promiscuous,
+                ..Unicast::default()
+            };
+        }
     }
 
     /// Returns the unicast addresses (`dev->uc`).
     pub fn unicast(&self) -> &List {
         static NONE: List = List(Vec::new());
-        self.unicast.get().unwrap_or(&NONE)
+        self.unicast.get().map_or(&NONE, |unicast| &unicast.list)
     }
 
     /// Returns the unicast and the multicast addresses, to be changed.
     pub fn lists(&mut self) -> [&mut List; 2] {
-        [self.unicast.change(), &mut self.multicast]
+        [&mut self.unicast.change().list, &mut self.multicast]
     }
 
     /// Returns the list that a request's address belongs to. The link-local group addresses of
@@ -218,7 +227,7 @@ impl Taken {
     pub fn list(&mut self, mac: Mac) -> &mut List {
         let bridge = matches!(mac, [0x01, 0x80, 0xc2, 0, 0, 0..=15]);
         match mac[0] & 1 == 0 || bridge {
-            true => self.unicast.change(),
+            true => &mut self.unicast.change().list,
             false => &mut self.multicast,
         }
     }
@@ -269,11 +278,18 @@ pub fn changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     if device.is_up() {
         let turned = !device.link.has_unicast_filter() && {
             let mut taken = device.taken();
-            let wanted = !taken.unicast().entries().is_empty();
-            std::mem::replace(&mut taken.promiscuous, wanted) != wanted
+            taken.unicast.made().is_some_and(|unicast| {
+                let wanted = !unicast.list.entries().is_empty();
+                std::mem::replace(&mut unicast.promiscuous, wanted) != wanted
+            })
         };
         if turned {
-            let more = device.taken().promiscuous;
+            let taken = device.taken();
+            let more = taken
+                .unicast
+                .get()
+                .is_some_and(|unicast| unicast.promiscuous);
+            drop(taken);
             crate::netdev::ask_for_all(stack, guard, device, iff::PROMISC, more);
         }
         device.link.accepts(stack, guard, device);
@@ -289,25 +305,28 @@ pub fn pass_on(stack: &Stack, guard: &Guard, upper: &Device, lower: &Arc<Device>
         let (above, below) = (&mut *above, &mut *below);
         let up = upper.is_up();
         let wanted = Some(upper.address()).filter(|mac| up && *mac != lower.address());
-        if above.own != wanted {
+        let own = above.unicast.get().and_then(|unicast| unicast.own);
+        if own != wanted {
+            above.unicast.change().own = wanted;
+            let list = &mut below.unicast.change().list;
             if let Some(mac) = wanted {
                 // A plain reference is always granted.
-                let _ = below.unicast.change().add(mac, Reference::Plain);
+                let _ = list.add(mac, Reference::Plain);
             }
-            if let Some(mac) = std::mem::replace(&mut above.own, wanted) {
+            if let Some(mac) = own {
                 // The lower device may have lost its list on a move to another namespace.
-                let _ = below.unicast.change().remove(mac, Reference::Plain);
+                let _ = list.remove(mac, Reference::Plain);
             }
         }
         if up {
             above.multicast.pass_on(&mut below.multicast);
             if let Some(unicast) = above.unicast.made() {
-                unicast.pass_on(below.unicast.change());
+                unicast.list.pass_on(&mut below.unicast.change().list);
             }
         } else {
             above.multicast.take_all_back(&mut below.multicast);
             if let Some(unicast) = above.unicast.made() {
-                unicast.take_all_back(below.unicast.change());
+                unicast.list.take_all_back(&mut below.unicast.change().list);
             }
         }
     }

@@ -371,7 +371,7 @@ impl Pair<'_> {
 }
 
 static NAMESPACE: Key<Mib, 7> = Key::new();
-static DEVICE: Key<DeviceMib, 4> = Key::new();
+static DEVICE: Key<DeviceMib, 1> = Key::new();
 
 /// The counters' places in the stack.
 pub static MODULE: Module = Module {

@@ -20,8 +20,8 @@ pub mod sysctl;
 pub mod tc;
 
 pub use weir_core::{
-    clock, conf, cpu, device, drops, ethtool, features, kind, layers, measure, namespace, netdev,
-    notify, nsid, parts, random, raw, request, stack, stages, steer, taken, trace, wire,
+    clock, conf, cpu, device, drops, ethtool, features, kind, layers, measure, name, namespace,
+    netdev, notify, nsid, parts, random, raw, request, stack, stages, steer, taken, trace, wire,
 };
 pub use weir_inet::{
     addresses, autojoin, defrag, fib, fragments, icmp_limit, ipv4, ipv6, listen, mib, mpls, neigh,

@@ -107,8 +107,7 @@ classes! {
     71 true { Taken = "the additional addresses of a device", }
     72 false {
         Names = "the names of a device",
-        Carrier = "the last look at a device's carrier",
-        Offload = "the active features of a device, while they are computed",
+        Derived = "what a device computes from its state: its carrier, its active features",
         NsIds = "the ids of other namespaces",
         Kept = "the sysctls that are only kept",
         Steering = "the receive steering of a device",

@@ -13,6 +13,7 @@ use crate::device::{Device, Mac, NameOrigin};
 use crate::layers::{Event, Site};
 use crate::link::{self, NewLink};
 use crate::listen::ConfEvent;
+use crate::name::Name;
 use crate::rtnl::{Ctl, netconf};
 use crate::stack::Stack;
 use crate::sysctl::{HasIp, Ipv4Conf, Ipv6Conf};
@@ -304,14 +305,15 @@ fn rename(ctl: &Ctl<'_>, device: &Arc<Device>, pattern: &str) -> Result<(), Erro
         return Err(Error::new(errno::ENODEV));
     }
     let name = link::expand_name(&links, pattern)?;
-    if links.by_name.contains_key(&name) {
+    if links.by_name.contains_key(name.as_str()) {
         return Err(Error::new(errno::EEXIST));
     }
     link::refuse_folders(&name)?;
+    let name = Name::from(name.as_str());
     let old = std::mem::replace(&mut device.names().name, name.clone());
     device.set_name_origin(NameOrigin::Renamed);
-    links.by_name.remove(&old);
-    links.by_name.insert(name.clone(), device.clone());
+    links.by_name.remove(&*old);
+    links.by_name.insert(name, device.clone());
     links.generation = links.generation.wrapping_add(1);
     drop(links);
     Site::new(ctl.stack, ctl.guard, ns, device).notify(Event::Renamed);
@@ -347,7 +349,7 @@ pub fn alternative_name(
             }));
         }
         device.names().others().alt.push(name.to_owned());
-        links.by_name.insert(name.to_owned(), device.clone());
+        links.by_name.insert(name.into(), device.clone());
         return Ok(());
     }
     let Some(owner) = links.find(name) else {
@@ -355,7 +357,7 @@ pub fn alternative_name(
     };
     let own = Arc::ptr_eq(owner, device);
     let mut names = device.names();
-    if !own || names.name == name {
+    if !own || *names.name == *name {
         return Err(Error::new(errno::EINVAL));
     }
     names.others().alt.retain(|other| other != name);
