@@ -51,7 +51,7 @@ pub struct Address {
     /// Our own address.
     pub address: Ipv6Addr,
     /// The peer's address, for a point-to-point prefix.
-    pub peer: Option<Ipv6Addr>,
+    pub peer: Option<Box<Ipv6Addr>>,
     /// The prefix length in bits.
     pub prefix_len: u8,
     /// `IFA_F_*`
@@ -222,12 +222,18 @@ struct Dad {
 /// The state that changes need in addition to the list.
 #[derive(Debug, Default)]
 struct State {
-    /// The timer of the next lifetime expiry.
-    timer: Option<TimerId>,
     /// The addresses whose solicited-node group the device has joined, and the detection that runs for each.
     joined: SmallMap<Ipv6Addr, Option<Dad>>,
+    seldom: Rare<Seldom>,
+}
+
+/// The state that a device with nothing but lasting addresses lacks.
+#[derive(Debug, Default)]
+struct Seldom {
+    /// The timer of the next lifetime expiry.
+    timer: Option<TimerId>,
     /// The subnet-router anycast addresses that have a route.
-    anycast: Rare<BTreeSet<Ipv6Addr>>,
+    anycast: BTreeSet<Ipv6Addr>,
     /// The temporary addresses. `None` on a device that never had any.
     privacy: Option<Box<Privacy>>,
 }
@@ -237,6 +243,21 @@ impl State {
     fn detects(&self, address: Ipv6Addr) -> bool {
         let joined = self.joined.get(&address);
         joined.is_some_and(Option::is_some)
+    }
+
+    /// Returns the temporary addresses, if the device ever had any.
+    fn privacy(&self) -> Option<&Privacy> {
+        self.seldom.get()?.privacy.as_deref()
+    }
+
+    /// Sees to it that the timer is armed for the next end of an address in `list`.
+    fn rearm(&mut self, site: &Site<'_>, list: &[Arc<Address>]) {
+        let seldom = self.seldom.made();
+        let mut timer = seldom.and_then(|seldom| seldom.timer.take());
+        site.rearm(&mut timer, list);
+        if timer.is_some() {
+            self.seldom.change().timer = timer;
+        }
     }
 }
 
@@ -287,8 +308,8 @@ impl Work<'_, '_> {
         if first {
             self.add_route(&local6(address, device, false));
         }
-        if let Some(peer) = changed.peer {
-            self.add_route(&prefix6(peer, 128, device, changed.metric, None));
+        if let Some(peer) = changed.peer.as_deref() {
+            self.add_route(&prefix6(*peer, 128, device, changed.metric, None));
         }
     }
 
@@ -441,8 +462,8 @@ impl Work<'_, '_> {
         self.leave_own(gone.address);
         self.news.push(News::Went(gone.clone()));
         let ifindex = self.site.ifindex();
-        if let Some(peer) = gone.peer {
-            self.remove_prefix_route(peer, 128);
+        if let Some(peer) = gone.peer.as_deref() {
+            self.remove_prefix_route(*peer, 128);
         }
         if gone.routed {
             self.remove_route(&local6(gone.address, self.site.device, false));
@@ -517,7 +538,9 @@ impl Work<'_, '_> {
     /// (`addrconf_join_anycast`).
     fn sync_anycast(&mut self) {
         let forwards = self.site.on(Ipv6Conf::Forwarding);
-        if !forwards && self.state.anycast.get().is_none() {
+        let has_some = self.state.seldom.get();
+        let has_some = has_some.is_some_and(|seldom| !seldom.anycast.is_empty());
+        if !forwards && !has_some {
             return;
         }
         let wanted: BTreeSet<_> = self
@@ -527,10 +550,10 @@ impl Work<'_, '_> {
             .map(|a| a.network())
             .filter(|network| !network.is_unspecified())
             .collect();
-        if wanted.is_empty() && self.state.anycast.get().is_none() {
+        if wanted.is_empty() && !has_some {
             return;
         }
-        let present = std::mem::replace(self.state.anycast.change(), wanted.clone());
+        let present = std::mem::replace(&mut self.state.seldom.change().anycast, wanted.clone());
         let device = self.site.device;
         for network in present.difference(&wanted) {
             self.leave_solicited(*network);
@@ -596,7 +619,9 @@ impl Work<'_, '_> {
         if gone {
             // Its groups are left as a whole.
             self.state.joined.take();
-            self.state.anycast = Rare::default();
+            if let Some(seldom) = self.state.seldom.made() {
+                seldom.anycast.clear();
+            }
             inet.groups.end(&site);
         } else if was_ready {
             inet.groups.down(&site);
@@ -660,7 +685,7 @@ impl Addresses {
             has_source,
             ..
         } = work;
-        site.rearm(&mut state.timer, &list);
+        state.rearm(site, &list);
         self.list
             .replace((!list.is_empty()).then(|| list.into_boxed_slice()));
         site.device.link.ips_changed(site.guard, site.device);
@@ -686,7 +711,9 @@ impl Addresses {
     fn expire(&self, site: &Site<'_>) {
         let now = site.stack.clock.now();
         // This timer has fired; the change below arms the next one.
-        self.lock().timer = None;
+        if let Some(seldom) = self.lock().seldom.made() {
+            seldom.timer = None;
+        }
         self.change_told(site, |work| {
             let over = |life, address: &Address| is_over(life, address.updated, now);
             for address in work.list.clone() {
@@ -770,8 +797,8 @@ impl Addresses {
             let old = present.ok_or_else(|| Error::new(errno::EADDRNOTAVAIL))?;
             let had_route = old.has(ifa::f::PERMANENT) && !old.has(ifa::f::NOPREFIXROUTE);
             let new_peer = wanted.peer.is_some() && wanted.peer != old.peer;
-            if let (true, Some(peer)) = (new_peer, old.peer) {
-                work.remove_prefix_route(peer, 128);
+            if let (true, Some(peer)) = (new_peer, old.peer.as_deref()) {
+                work.remove_prefix_route(*peer, 128);
             }
             let mut flags = wanted.flags;
             if wanted.valid == FOREVER {
@@ -789,7 +816,7 @@ impl Addresses {
                     address.metric = wanted.metric;
                 }
                 if new_peer {
-                    address.peer = wanted.peer;
+                    address.peer = wanted.peer.clone();
                 }
             });
             let Some(changed) = changed else {
@@ -804,7 +831,7 @@ impl Addresses {
             if !changed.has(ifa::f::NOPREFIXROUTE) {
                 work.add_prefix_route(&changed);
             }
-            if let (true, Some(peer)) = (new_peer, changed.peer) {
+            if let (true, Some(peer)) = (new_peer, changed.peer.as_deref().copied()) {
                 work.add_route(&prefix6(peer, 128, site.device, changed.metric, None));
             }
             let managed = old.has(ifa::f::MANAGETEMPADDR);

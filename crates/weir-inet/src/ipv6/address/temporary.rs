@@ -95,7 +95,8 @@ fn lifetime(seconds: i64) -> u32 {
 
 impl Work<'_, '_> {
     fn privacy(&mut self) -> &mut Privacy {
-        self.state.privacy.get_or_insert_default()
+        let seldom = self.state.seldom.change();
+        seldom.privacy.get_or_insert_default()
     }
 
     fn present(&self, address: Ipv6Addr) -> Option<&Address> {
@@ -113,7 +114,7 @@ impl Work<'_, '_> {
     ) {
         let site = self.site;
         let now = site.stack.clock.now();
-        let privacy = self.state.privacy.as_ref();
+        let privacy = self.state.privacy();
         let managed = privacy.map_or_else(Vec::new, |privacy| privacy.managed_by(public));
         let desync = privacy.and_then(|privacy| privacy.desync).unwrap_or(0);
         let most_valid = conf(&site, Ipv6Conf::TempValidLft);
@@ -131,7 +132,7 @@ impl Work<'_, '_> {
             let told = changed.filter(|a| !a.is_tentative());
             self.news.extend(told.map(News::Came));
         }
-        let none = (self.state.privacy.as_ref()).is_none_or(|privacy| privacy.list.is_empty());
+        let none = (self.state.privacy()).is_none_or(|privacy| privacy.list.is_empty());
         create |= none && (valid, preferred) != (0, 0);
         if create && conf(&site, Ipv6Conf::UseTempaddr) > 0 {
             self.create_temporary(public);
@@ -223,7 +224,7 @@ impl Work<'_, '_> {
 
     /// Deletes the temporary addresses of `public` (`delete_tempaddrs`).
     pub(super) fn delete_temporary(&mut self, public: Ipv6Addr) {
-        let privacy = self.state.privacy.as_ref();
+        let privacy = self.state.privacy();
         let managed = privacy.map_or_else(Vec::new, |privacy| privacy.managed_by(public));
         for address in managed {
             self.remove(address);
@@ -232,7 +233,7 @@ impl Work<'_, '_> {
 
     /// Makes another temporary address for one that another host has (`addrconf_dad_stop`).
     pub(super) fn replace_temporary(&mut self, address: Ipv6Addr) {
-        let list = self.state.privacy.as_ref().map(|privacy| &privacy.list);
+        let list = self.state.privacy().map(|privacy| &privacy.list);
         let one = list.and_then(|list| list.iter().find(|one| one.address == address));
         if let Some(public) = one.map(|one| one.public) {
             self.create_temporary(public);
@@ -253,7 +254,7 @@ impl Work<'_, '_> {
     fn succeed(&mut self) {
         let now = self.site.stack.clock.now();
         loop {
-            let Some(privacy) = &self.state.privacy else {
+            let Some(privacy) = self.state.privacy() else {
                 return;
             };
             let is_due = |one: &Temporary| self.due(one).is_some_and(|due| due <= now);
@@ -275,7 +276,8 @@ impl Work<'_, '_> {
 
     /// Forgets what is gone, and arms the timer of the next successor.
     pub(super) fn settle_temporary(&mut self) {
-        let Some(mut privacy) = self.state.privacy.take() else {
+        let seldom = self.state.seldom.made();
+        let Some(mut privacy) = seldom.and_then(|seldom| seldom.privacy.take()) else {
             return;
         };
         privacy
@@ -291,7 +293,7 @@ impl Work<'_, '_> {
             }
             privacy.timer = next.map(|time| arm(&self.site, time));
         }
-        self.state.privacy = Some(privacy);
+        self.state.seldom.change().privacy = Some(privacy);
     }
 }
 

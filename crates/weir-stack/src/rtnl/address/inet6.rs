@@ -35,10 +35,10 @@ pub(super) fn fill(
     if let Some(nsid) = nsid {
         out.put_i32(ifa::TARGET_NETNSID, nsid);
     }
-    match address.peer {
+    match address.peer.as_deref() {
         Some(peer) => {
             out.put_ipv6(ifa::LOCAL, address.address);
-            out.put_ipv6(ifa::ADDRESS, peer);
+            out.put_ipv6(ifa::ADDRESS, *peer);
         }
         None => out.put_ipv6(ifa::ADDRESS, address.address),
     }
@@ -71,7 +71,7 @@ pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let (name, peer) = addresses(&attrs)?;
     let now = ctl.stack.clock.now();
     let mut address = Address::new(name, message.prefixlen, now);
-    address.peer = peer.filter(|peer| !peer.is_unspecified());
+    address.peer = peer.filter(|peer| !peer.is_unspecified()).map(Box::new);
     address.metric = attrs.u32(ifa::RT_PRIORITY)?.unwrap_or(0);
     address.protocol = attrs.u8(ifa::PROTO)?.unwrap_or(0);
     if let Some(info) = attrs.get(ifa::CACHEINFO) {
