@@ -19,7 +19,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
 use weir_sync::hash::RcuHash;
-use weir_sync::order::{self, Mutex};
+use weir_sync::once_box::OnceBox;
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::primitive::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use weir_sync::rcu::{Domain, Guard};
 
@@ -129,32 +130,53 @@ impl<K: Address, D: RouteDevice> Exception<K, D> {
     }
 }
 
-/// The exceptions of a family.
+/// The exceptions of a family. Few namespaces ever have any.
 #[derive(Debug)]
 pub struct Exceptions<K: Address, D: RouteDevice> {
+    domain: Domain,
+    /// Made with the first exception.
+    made: OnceBox<Made<K, D>>,
+}
+
+/// The exceptions of a family that has had some.
+#[derive(Debug)]
+struct Made<K: Address, D: RouteDevice> {
     by_id: RcuHash<Id<K>, Arc<Exception<K, D>>>,
     /// The same ones by number. Changes of `by_id` hold the lock as well.
     by_age: Mutex<BTreeMap<u64, Arc<Exception<K, D>>>, order::Routes>,
     /// How many there are, for readers without the lock.
     count: AtomicUsize,
     /// The timer of the next look.
-    pub timer: Mutex<Option<TimerId>, order::ExceptionTimer>,
+    timer: Mutex<Option<TimerId>, order::ExceptionTimer>,
 }
 
 impl<K: Address, D: RouteDevice> Exceptions<K, D> {
     pub(super) fn new(domain: &Domain) -> Self {
         Self {
-            by_id: RcuHash::new(domain),
+            domain: domain.clone(),
+            made: OnceBox::default(),
+        }
+    }
+
+    fn made(&self) -> &Made<K, D> {
+        self.made.get_or_make(|| Made {
+            by_id: RcuHash::new(&self.domain),
             by_age: Mutex::default(),
             count: AtomicUsize::new(0),
             timer: Mutex::new(None),
-        }
+        })
+    }
+
+    /// Locks the timer of the next look.
+    pub fn timer(&self) -> MutexGuard<'_, Option<TimerId>, order::ExceptionTimer> {
+        self.made().timer.lock()
     }
 
     /// Returns whether there is any.
     #[inline]
     pub fn any(&self) -> bool {
-        self.count.load(Relaxed) != 0
+        let made = self.made.get();
+        made.is_some_and(|made| made.count.load(Relaxed) != 0)
     }
 
     /// Returns that of a destination whose route has been found, and marks it as used.
@@ -179,7 +201,8 @@ impl<K: Address, D: RouteDevice> Exceptions<K, D> {
         hop: &NextHop<D>,
         guard: &'g Guard,
     ) -> Option<&'g Arc<Exception<K, D>>> {
-        if !self.any() {
+        let made = self.made.get()?;
+        if made.count.load(Relaxed) == 0 {
             return None;
         }
         let id = Id {
@@ -187,12 +210,15 @@ impl<K: Address, D: RouteDevice> Exceptions<K, D> {
             info: std::ptr::from_ref(info) as usize,
             hop: (hop.oif, hop.gateway),
         };
-        self.by_id.get(&id, guard)
+        made.by_id.get(&id, guard)
     }
 
     /// Returns all whose routes exist, by destination.
     pub fn all(&self) -> Vec<Arc<Exception<K, D>>> {
-        let by_age = self.by_age.lock();
+        let Some(made) = self.made.get() else {
+            return Vec::new();
+        };
+        let by_age = made.by_age.lock();
         let all = by_age.values().filter(|one| one.route().is_some());
         let mut all: Vec<_> = all.cloned().collect();
         drop(by_age);
@@ -203,34 +229,38 @@ impl<K: Address, D: RouteDevice> Exceptions<K, D> {
     /// Enters an exception in place of the one with its id. At [`MOST`], the oldest makes way.
     fn enter(&self, mut new: Exception<K, D>, guard: &Guard) {
         let id = new.id();
-        let mut by_age = self.by_age.lock();
-        if let Some(before) = self.by_id.get(&id, guard) {
+        let made = self.made();
+        let mut by_age = made.by_age.lock();
+        if let Some(before) = made.by_id.get(&id, guard) {
             by_age.remove(&before.number);
             *new.used.get_mut() = before.is_used();
         } else if by_age.len() >= MOST
             && let Some((_, oldest)) = by_age.pop_first()
         {
-            self.by_id.remove(&oldest.id(), guard);
+            made.by_id.remove(&oldest.id(), guard);
         }
         new.number = by_age.last_key_value().map_or(0, |(last, _)| last + 1);
         let new = Arc::new(new);
         by_age.insert(new.number, new.clone());
-        self.by_id.insert(id, new, guard);
-        self.count.store(by_age.len(), Relaxed);
+        made.by_id.insert(id, new, guard);
+        made.count.store(by_age.len(), Relaxed);
     }
 
     /// Keeps only those for which `keep` returns true. Returns how many it has removed.
     fn retain(&self, guard: &Guard, mut keep: impl FnMut(&Exception<K, D>) -> bool) -> usize {
-        let mut by_age = self.by_age.lock();
+        let Some(made) = self.made.get() else {
+            return 0;
+        };
+        let mut by_age = made.by_age.lock();
         let before = by_age.len();
         by_age.retain(|_, one| {
             let stays = keep(one);
             if !stays {
-                self.by_id.remove(&one.id(), guard);
+                made.by_id.remove(&one.id(), guard);
             }
             stays
         });
-        self.count.store(by_age.len(), Relaxed);
+        made.count.store(by_age.len(), Relaxed);
         before - by_age.len()
     }
 }

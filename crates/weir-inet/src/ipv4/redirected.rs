@@ -124,7 +124,7 @@ fn is_accepted(
 /// Has exceptions that have ended removed at a time in ns.
 fn look_again(stack: &Stack, ns: &Arc<Namespace>, time: u64) {
     let exceptions = &ns.fib().v4.exceptions;
-    let mut timer = exceptions.timer.lock();
+    let mut timer = exceptions.timer();
     if timer.as_ref().is_some_and(|timer| timer.time() <= time) {
         return;
     }
@@ -134,7 +134,7 @@ fn look_again(stack: &Stack, ns: &Arc<Namespace>, time: u64) {
     let ns = Arc::downgrade(ns);
     let fire = move |cx: &mut Cx<'_>| {
         let Some(ns) = ns.upgrade() else { return };
-        ns.fib().v4.exceptions.timer.lock().take();
+        ns.fib().v4.exceptions.timer().take();
         let now = cx.stack.clock.now();
         if let Some(next) = ns.fib().v4.look_after_exceptions(now, |_| false) {
             look_again(cx.stack, &ns, next);

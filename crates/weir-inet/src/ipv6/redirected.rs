@@ -202,14 +202,14 @@ fn is_no_router(ns: &Namespace, exception: &Exception<u128, Arc<Device>>, guard:
 /// Looks for exceptions that have ended, an interval after a time in ns and then as long as there are any
 /// (`fib6_run_gc`).
 pub(super) fn look_again(stack: &Stack, ns: &Arc<Namespace>, now: u64) {
-    let mut timer = ns.fib().v6.exceptions.timer.lock();
+    let mut timer = ns.fib().v6.exceptions.timer();
     if timer.is_some() {
         return;
     }
     let ns = Arc::downgrade(ns);
     let fire = move |cx: &mut Cx<'_>| {
         let Some(ns) = ns.upgrade() else { return };
-        ns.fib().v6.exceptions.timer.lock().take();
+        ns.fib().v6.exceptions.timer().take();
         let no_router = |one: &Exception<_, _>| is_no_router(&ns, one, cx.guard);
         let fib = &ns.fib().v6;
         let now = cx.stack.clock.now();
