@@ -15,6 +15,7 @@
 //! | `rsc` | sends packets for routers (`bridge fdb ... router`) to the neighbours that they are for |
 //! | `l2miss`, `l3miss` | reports of unicast addresses without an entry (RTM_GETNEIGH); of neighbours that `proxy` and `rsc` lack |
 //! | `[no]udpcsum`, `udp6zerocsumtx`, `udp6zerocsumrx` | UDP checksums over IPv4; sending and accepting none over IPv6 |
+//! | `remcsumtx`, `remcsumrx` | remote checksum offload: leaving checksums of inner packets to the receiver; computing them, at once with `remcsum_nopartial` |
 //! | `gbp` | group policy: carried in the mark, or in the metadata's VXLAN option |
 //! | `gpe` | generic protocol extension: packets of IP, Ethernet, MPLS and NSH by a next protocol, on a device without link-layer address; with `external` |
 //! | `external` | all identifiers: sends by each packet's tunnel metadata (`tunnel_key`), and sets it on receive |
@@ -32,8 +33,6 @@
 //! | [`send`], [`receive`] | encapsulation and decapsulation |
 //!
 //! The underlay is the namespace in which the device was created, even after the device moves.
-//!
-//! Rejected: remcsum.
 
 pub mod config;
 pub mod fdb;
@@ -91,6 +90,16 @@ const GBP_FLAG: u32 = 1 << 31;
 const GBP_MASK: u32 = 0x0048_ffff;
 /// All bits that the group policy occupies (`VXLAN_GBP_USED_BITS`).
 const GBP_USED: u32 = GBP_FLAG | 0x00ff_ffff;
+/// Flag of remote checksum offload: the checksum of the inner packet is left to the receiver (`VXLAN_HF_RCO`). The last byte
+/// of the header says where it begins, in words of two bytes, and whether it is UDP's or TCP's.
+const RCO_FLAG: u32 = 1 << 21;
+/// The bit for UDP (`VXLAN_RCO_UDP`).
+const RCO_UDP: u8 = 0x80;
+/// The farthest offset of the transport header in bytes (`VXLAN_MAX_REMCSUM_START`).
+const RCO_MAX_START: usize = 254;
+/// The offsets of the checksums in the headers of UDP and TCP, in bytes.
+const RCO_UDP_CHECK: usize = 6;
+const RCO_TCP_CHECK: usize = 16;
 /// Flag of the generic protocol extension: a next protocol is present (`np_applied`), which is the word's last byte.
 const GPE_NEXT: u32 = 1 << 26;
 /// The bits of the generic protocol extension's version (`VXLAN_HF_VER`), and the one of packets for operation,

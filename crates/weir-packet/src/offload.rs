@@ -119,6 +119,16 @@ impl Headers {
         })
     }
 
+    /// Returns the end of the IP packet, behind which a frame may have padding.
+    fn end(&self, frame: &[u8]) -> Option<usize> {
+        let packet = frame.get(self.network..)?;
+        let len = match self.ipv6 {
+            true => Ipv6::LEN + usize::from(Ipv6::new(packet)?.payload_len()),
+            false => Ipv4::new(packet)?.total_len().into(),
+        };
+        Some(frame.len().min(self.network + len))
+    }
+
     /// Returns the sum over the pseudo header of a segment of `len` bytes.
     pub(crate) fn pseudo(&self, frame: &[u8], len: usize) -> Option<Sum> {
         let mut sum = Sum::default();
@@ -143,15 +153,7 @@ pub fn complete_checksum(frame: &mut [u8]) -> bool {
     let Some(headers) = Headers::of(frame) else {
         return false;
     };
-    let Some(packet) = frame.get(headers.network..) else {
-        return false;
-    };
-    let addresses = match headers.ipv6 {
-        true => Ipv6::new(packet).map(|ip| Ipv6::LEN + usize::from(ip.payload_len())),
-        false => Ipv4::new(packet).map(|ip| usize::from(ip.total_len())),
-    };
-    let end = headers.network + addresses.unwrap_or_default();
-    let end = end.min(frame.len());
+    let end = headers.end(frame).unwrap_or_default();
     let Some((before, segment)) = frame
         .get_mut(..end)
         .and_then(|frame| frame.split_at_mut_checked(headers.transport))
@@ -225,12 +227,13 @@ pub struct Transport {
     pub reduced: bool,
 }
 
-/// Returns where the transport header of a long packet is. The data begin at the Ethernet header or at the network
+/// Returns where the transport header of a packet with TCP or UDP is. The data begin at the Ethernet header or at the network
 /// header.
 pub fn transport_of(packet: &Packet) -> Option<Transport> {
     let frame = packet.data();
     let headers = Headers::of_packet(packet)?;
-    let sum = headers.pseudo(frame, frame.len() - headers.transport)?;
+    let len = headers.end(frame)?.checked_sub(headers.transport)?;
+    let sum = headers.pseudo(frame, len)?;
     let tcp = headers.protocol == IPPROTO_TCP;
     let flags = frame.get(headers.transport + 13).copied();
     Some(Transport {

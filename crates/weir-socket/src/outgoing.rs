@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_inet::mib::{Count, Ip};
 use weir_inet::{ipv4, ipv6};
 use weir_netlink::{errno, rta};
+use weir_packet::Flags;
 use weir_packet::header::{Ipv4, Ipv6};
 
 use crate::Outgoing;
@@ -278,6 +279,7 @@ impl Prepared {
                 None => options.priority,
             },
             looped: options.mc_loop,
+            checked: false,
         })
     }
 
@@ -428,9 +430,12 @@ impl Prepared {
         cx: &mut Cx<'_>,
         way: &ipv6::egress::Way<'_>,
         head: &ipv6::output::Head,
-        bytes: &[u8],
+        (bytes, checked): (&[u8], bool),
     ) -> Result<(), i32> {
         let mut packet = cx.stack.pool.packet(bytes).ok_or(errno::ENOBUFS)?;
+        if checked {
+            packet.flags.insert(Flags::CSUM_GOOD);
+        }
         packet.mark = self.choice.mark.unwrap_or(self.options.mark);
         packet.priority = self.options.priority;
         ipv6::egress::send(cx, socket.ns(), way, head, self.options.mc_loop6, packet);

@@ -58,7 +58,7 @@ pub fn send(socket: &Socket, cx: &mut Cx<'_>, message: &Outgoing<'_>) -> Result<
         outgoing::pending(socket)?;
         let head = prepared.head_v6(socket, cx, &way, protocol, len)?;
         fill_check_v6(way.src.octets(), way.dst.octets(), &mut bytes);
-        prepared.send_v6(socket, cx, &way, &head, &bytes)?;
+        prepared.send_v6(socket, cx, &way, &head, (&bytes, false))?;
     } else {
         let protocol = IPPROTO_ICMP as u8;
         let way = prepared.route_v4(socket, cx, protocol)?;

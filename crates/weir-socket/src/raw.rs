@@ -220,7 +220,7 @@ fn send_v6(
     let head = prepared.head_v6(socket, cx, &way, protocol, data.len())?;
     let checksum = socket.state().raw.as_ref().and_then(|raw| raw.checksum);
     let Some(at) = checksum else {
-        return prepared.send_v6(socket, cx, &way, &head, data);
+        return prepared.send_v6(socket, cx, &way, &head, (data, false));
     };
     let mut bytes = data.to_vec();
     let place = bytes.get_mut(at..at + 2).ok_or(errno::EINVAL)?;
@@ -232,7 +232,7 @@ fn send_v6(
     if let Some(place) = bytes.get_mut(at..at + 2) {
         place.copy_from_slice(&sum.to_be_bytes());
     }
-    prepared.send_v6(socket, cx, &way, &head, &bytes)
+    prepared.send_v6(socket, cx, &way, &head, (&bytes, false))
 }
 
 /// Sends a packet with the IPv6 header that the program has made (`rawv6_send_hdrinc`).
@@ -258,7 +258,7 @@ fn send_included(
         label: header.flow_label(),
     };
     let payload = data.get(Ipv6::LEN..).unwrap_or_default();
-    prepared.send_v6(socket, cx, way, &head, payload)
+    prepared.send_v6(socket, cx, way, &head, (payload, false))
 }
 
 /// Gives copies of a packet to the sockets of its protocol (`raw_v4_input`, `ipv6_raw_deliver`).

@@ -13,12 +13,14 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use weir_core::device::Device;
+use weir_core::features::bit;
 use weir_inet::mib::{self, Count};
 use weir_inet::sockets::{Arrived, Report};
 use weir_netlink::errno;
 use weir_packet::Packet;
-use weir_packet::header::Udp;
 use weir_packet::header::transport::{fill_check_v4, fill_check_v6, udp};
+use weir_packet::header::{Ipv4, Ipv6, Udp};
 
 use crate::Outgoing;
 use crate::abi::{IPPROTO_UDP, MSG_MORE, MSG_PROBE, udp as opt};
@@ -66,7 +68,7 @@ pub fn set_option(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> 
             state.udp.cork = on;
             if !on && let Some(corked) = state.corked.take() {
                 drop(state);
-                emit(socket, cx, &corked.prepared, &corked.data)?;
+                emit(socket, cx, &corked.prepared, (&corked.data, true))?;
             }
         }
         opt::NO_CHECK6_TX => state.udp.no_check_tx = on,
@@ -127,34 +129,43 @@ pub fn send(socket: &Socket, cx: &mut Cx<'_>, message: &Outgoing<'_>) -> Result<
     if message.flags & MSG_PROBE != 0 && data.is_none() {
         return Ok(len);
     }
-    emit(
-        socket,
-        cx,
-        &prepared,
-        data.as_deref().unwrap_or(message.data),
-    )?;
+    let corked = data.is_some();
+    let data = data.as_deref().unwrap_or(message.data);
+    emit(socket, cx, &prepared, (data, corked))?;
     Ok(len)
 }
 
-/// Sends the data of one call, as one datagram or as several (`udp_send_skb`).
-fn emit(socket: &Socket, cx: &mut Cx<'_>, prepared: &Prepared, data: &[u8]) -> Result<(), i32> {
+/// Returns whether a device computes the checksums of datagrams.
+fn has_offload(device: &Device) -> bool {
+    device.features.active() & bit::HW_CSUM != 0
+}
+
+/// Sends the data of one call or of several that are `corked`, as one datagram or as several (`udp_send_skb`).
+fn emit(
+    socket: &Socket,
+    cx: &mut Cx<'_>,
+    prepared: &Prepared,
+    (data, corked): (&[u8], bool),
+) -> Result<(), i32> {
     let settings = socket.state().udp;
     let segment = usize::from(prepared.choice.segment.unwrap_or(settings.segment));
     if segment == 0 || data.len() <= segment {
-        return emit_one(socket, cx, prepared, settings, data);
+        return emit_one(socket, cx, prepared, (settings, !corked), data);
     }
     if data.len() > segment * SEGMENTS {
         return Err(errno::EINVAL);
     }
     data.chunks(segment)
-        .try_for_each(|part| emit_one(socket, cx, prepared, settings, part))
+        .try_for_each(|part| emit_one(socket, cx, prepared, (settings, true), part))
 }
 
+/// Sends one datagram. Linux leaves its checksum to the device if `left`, the datagram needs no fragments and the device
+/// computes checksums.
 fn emit_one(
     socket: &Socket,
     cx: &mut Cx<'_>,
     prepared: &Prepared,
-    settings: Settings,
+    (settings, left): (Settings, bool),
     data: &[u8],
 ) -> Result<(), i32> {
     let header = udp(prepared.port, prepared.to.port, data.len());
@@ -176,14 +187,18 @@ fn emit_one(
         if !settings.no_check_tx {
             fill_check_v6(way.src.octets(), way.dst.octets(), PROTOCOL, &mut segment);
         }
-        prepared.send_v6(socket, cx, &way, &head, &segment)?;
+        let fits = Ipv6::LEN + len <= way.route.mtu() as usize;
+        let checked = left && fits && !settings.no_check_tx && has_offload(way.route.device);
+        prepared.send_v6(socket, cx, &way, &head, (&segment, checked))?;
     } else {
         if data.len() > 0xffff {
             return Err(errno::EMSGSIZE);
         }
         let way = prepared.route_v4(socket, cx, PROTOCOL)?;
         outgoing::pending(socket)?;
-        let head = prepared.head_v4(socket, cx, &way, PROTOCOL, len)?;
+        let mut head = prepared.head_v4(socket, cx, &way, PROTOCOL, len)?;
+        let fits = Ipv4::LEN + len <= way.hop.mtu as usize;
+        head.checked = left && fits && !prepared.options.no_check && has_offload(way.hop.device);
         let mut segment = [&header, data].concat();
         if !prepared.options.no_check {
             fill_check_v4(way.src.octets(), way.dst.octets(), PROTOCOL, &mut segment);

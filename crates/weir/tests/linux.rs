@@ -351,6 +351,11 @@ fn vxlan_of_several_protocols() {
     same_as_linux("vxlan-gpe");
 }
 
+#[test]
+fn vxlan_remote_checksums() {
+    same_as_linux("vxlan-remcsum");
+}
+
 /// VNIs of devices that filter by them.
 #[test]
 fn vxlan_vnis() {

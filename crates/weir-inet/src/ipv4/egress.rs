@@ -36,6 +36,8 @@ pub struct Head<'a> {
     pub priority: u32,
     /// A copy of a packet to a group is delivered to the host (`IP_MULTICAST_LOOP`).
     pub looped: bool,
+    /// The checksum of the payload is known to be right (`CHECKSUM_PARTIAL`).
+    pub checked: bool,
 }
 
 /// Makes an IPv4 header and sends a program's packet, whose payload is the concatenation of `parts`
@@ -50,7 +52,10 @@ pub fn send(
     head: &Head<'_>,
     parts: &[&[u8]],
 ) -> Result<(), i32> {
-    let packet = make(cx, ns, way, head, parts)?;
+    let mut packet = make(cx, ns, way, head, parts)?;
+    if head.checked {
+        packet.flags.insert(Flags::CSUM_GOOD);
+    }
     send_whole(cx, ns, way, (head.mark, head.priority), head.looped, packet);
     Ok(())
 }
@@ -70,6 +75,9 @@ pub fn send_packet(
     let header = header(ns, way, head, packet.len())?;
     let room = packet.push(header.len()).ok_or(errno::ENOBUFS)?;
     room.copy_from_slice(&header);
+    if head.checked {
+        packet.flags.insert(Flags::CSUM_GOOD);
+    }
     send_whole(cx, ns, way, (head.mark, head.priority), head.looped, packet);
     Ok(())
 }

@@ -60,13 +60,6 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::VNIFILTER => Rule::u8(),
 };
 
-/// The unsupported attributes, with the error text for each. The texts use the keywords of `ip`.
-const REFUSED: &[(u16, &str)] = &[
-    (attr::REMCSUM_TX, "VXLAN remcsumtx is not supported"),
-    (attr::REMCSUM_RX, "VXLAN remcsumrx is not supported"),
-    (attr::REMCSUM_NOPARTIAL, "VXLAN remcsum is not supported"),
-];
-
 /// The configuration of a device (`struct vxlan_config`).
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -115,6 +108,12 @@ pub struct Config {
     pub zero_csum6_tx: bool,
     /// Accept packets without UDP checksums over IPv6.
     pub zero_csum6_rx: bool,
+    /// Leave checksums of inner packets that a device would compute to the receiver.
+    pub remcsum_tx: bool,
+    /// Compute checksums of inner packets that the sender has left to the receiver.
+    pub remcsum_rx: bool,
+    /// Do so at once, and verify them.
+    pub remcsum_nopartial: bool,
     /// Use the group policy extension.
     pub gbp: bool,
     /// Use the generic protocol extension: the device has packets of several protocols and no link-layer address.
@@ -137,6 +136,8 @@ impl Config {
             self.zero_csum6_rx,
             self.vnifilter,
             self.gpe,
+            self.remcsum_rx,
+            self.remcsum_nopartial,
         ];
         let bits = flags.into_iter().zip(0..);
         bits.fold(0, |bits, (flag, bit)| bits | u32::from(flag) << bit)
@@ -160,6 +161,9 @@ impl Config {
             self.l3miss,
             self.ttl_inherit,
             self.gbp,
+            self.remcsum_tx,
+            self.remcsum_rx,
+            self.remcsum_nopartial,
         ];
         self.gpe && (!self.external || others.contains(&true))
     }
@@ -277,13 +281,6 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
     if let Some(old) = old {
         check_change(table, old)?;
     }
-    for &(ty, message) in REFUSED {
-        if let Some(attr) = table.get(ty)
-            && attr.payload.first().is_none_or(|value| *value != 0)
-        {
-            return Err(Error::unsupported(message).at(&attr));
-        }
-    }
     let remote = address(table, attr::GROUP, attr::GROUP6)?;
     let local = address(table, attr::LOCAL, attr::LOCAL6)?;
     let ipv6 = remote.or(local).is_some_and(|address| address.is_ipv6());
@@ -311,6 +308,9 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
         udp_csum: true,
         zero_csum6_tx: false,
         zero_csum6_rx: false,
+        remcsum_tx: false,
+        remcsum_rx: false,
+        remcsum_nopartial: false,
         gbp: false,
         gpe: false,
         vnifilter: false,
@@ -341,8 +341,11 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
     conf.udp_csum = flag(attr::UDP_CSUM, conf.udp_csum)?;
     conf.zero_csum6_tx = flag(attr::UDP_ZERO_CSUM6_TX, conf.zero_csum6_tx)?;
     conf.zero_csum6_rx = flag(attr::UDP_ZERO_CSUM6_RX, conf.zero_csum6_rx)?;
+    conf.remcsum_tx = flag(attr::REMCSUM_TX, conf.remcsum_tx)?;
+    conf.remcsum_rx = flag(attr::REMCSUM_RX, conf.remcsum_rx)?;
     conf.gbp |= table.has(attr::GBP);
     conf.gpe |= table.has(attr::GPE);
+    conf.remcsum_nopartial |= table.has(attr::REMCSUM_NOPARTIAL);
     conf.df = table.u8(attr::DF)?.unwrap_or(conf.df);
     if let Some(attr) = table.get(attr::VNIFILTER) {
         conf.vnifilter = attr.u8()? != 0;
@@ -463,8 +466,8 @@ pub fn fill(conf: &Config, out: &mut Writer) {
     out.put_u8(attr::UDP_CSUM, u8::from(conf.udp_csum));
     out.put_u8(attr::UDP_ZERO_CSUM6_TX, u8::from(conf.zero_csum6_tx));
     out.put_u8(attr::UDP_ZERO_CSUM6_RX, u8::from(conf.zero_csum6_rx));
-    out.put_u8(attr::REMCSUM_TX, 0);
-    out.put_u8(attr::REMCSUM_RX, 0);
+    out.put_u8(attr::REMCSUM_TX, u8::from(conf.remcsum_tx));
+    out.put_u8(attr::REMCSUM_RX, u8::from(conf.remcsum_rx));
     let ([a, b], [c, d]) = (conf.ports.0.to_be_bytes(), conf.ports.1.to_be_bytes());
     out.put(attr::PORT_RANGE, &[a, b, c, d]);
     if conf.gbp {
@@ -472,6 +475,9 @@ pub fn fill(conf: &Config, out: &mut Writer) {
     }
     if conf.gpe {
         out.put_flag(attr::GPE);
+    }
+    if conf.remcsum_nopartial {
+        out.put_flag(attr::REMCSUM_NOPARTIAL);
     }
     if conf.vnifilter {
         out.put_u8(attr::VNIFILTER, 1);

@@ -6,16 +6,18 @@
 
 use std::sync::Arc;
 
+use weir_packet::checksum::Sum;
 use weir_packet::header::{Ethernet, Udp};
 use weir_packet::tunnel::{OptionKind, Options};
-use weir_packet::{DropReason, Packet};
+use weir_packet::{DropReason, Flags, Packet};
 
 use super::Vxlan;
 use super::fdb::Site;
 use super::socket::{Socket, tunnels};
 use super::vnis::Count;
 use super::{
-    GBP_FLAG, GBP_USED, GPE_NEXT, GPE_OAM, GPE_USED, GPE_VERSION, NEXT_PROTOCOLS, VNI_FLAG,
+    GBP_FLAG, GBP_USED, GPE_NEXT, GPE_OAM, GPE_USED, GPE_VERSION, NEXT_PROTOCOLS, RCO_FLAG,
+    RCO_TCP_CHECK, RCO_UDP, RCO_UDP_CHECK, VNI_FLAG,
 };
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -67,7 +69,13 @@ pub fn receive(cx: &mut Cx<'_>, underlay: &Arc<Device>, datagram: &Datagram<'_>,
         }
         unread &= !GPE_USED;
     }
-    if unread != 0 || v3 != 0 {
+    // Without the extension, its bits are reserved.
+    let left = (socket.remcsum && flags & RCO_FLAG != 0).then_some(v3);
+    let reserved = if socket.remcsum { 0 } else { v3 };
+    if socket.remcsum {
+        unread &= !RCO_FLAG;
+    }
+    if unread != 0 || reserved != 0 {
         return refuse(cx, DropReason::VXLAN_INVALID_HDR, packet);
     }
     let tunnel = socket.external.then(|| {
@@ -88,6 +96,11 @@ pub fn receive(cx: &mut Cx<'_>, underlay: &Arc<Device>, datagram: &Datagram<'_>,
     if !whole {
         return refuse(cx, DropReason::PKT_TOO_SMALL, packet);
     }
+    if let Some(low) = left
+        && !complete_checksum(&mut packet, low, socket.nopartial)
+    {
+        return refuse(cx, DropReason::PKT_TOO_SMALL, packet);
+    }
     if let Some(tunnel) = tunnel {
         packet.set_tunnel(Some(tunnel));
     } else if gbp != 0 {
@@ -100,6 +113,36 @@ pub fn receive(cx: &mut Cx<'_>, underlay: &Arc<Device>, datagram: &Datagram<'_>,
     if let Err((reason, packet)) = done {
         refuse(cx, reason, packet);
     }
+}
+
+/// Computes the checksum of an inner packet that the sender has left (`vxlan_remcsum`). Returns false if its place is
+/// outside the packet.
+fn complete_checksum(packet: &mut Packet, low: u8, nopartial: bool) -> bool {
+    let start = usize::from(low & !RCO_UDP) << 1;
+    let check = match low & RCO_UDP {
+        0 => RCO_TCP_CHECK,
+        _ => RCO_UDP_CHECK,
+    };
+    let segment = packet.data_mut().get_mut(start..).unwrap_or_default();
+    let mut sum = Sum::default();
+    sum.add(segment);
+    let Some(field) = segment.get_mut(check..check + 2) else {
+        return false;
+    };
+    // A checksum of the Ethernet header ends with it (`skb_postpull_rcsum`).
+    if !nopartial && start < Ethernet::LEN {
+        return true;
+    }
+    // A device completes a checksum of 0 to 0xffff (`skb_checksum_help`).
+    let sum = match nopartial {
+        true => sum.finish(),
+        false => sum.finish_udp(),
+    };
+    field.copy_from_slice(&sum.to_be_bytes());
+    if !nopartial {
+        packet.flags.insert(Flags::CSUM_GOOD);
+    }
+    true
 }
 
 /// Returns the EtherType that the generic protocol extension gives the payload. Returns `None` for packets that must be

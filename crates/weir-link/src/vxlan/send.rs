@@ -5,12 +5,14 @@
 //! source port comes from a seeded hash of the inner flow. Linux's hash has a random key, so equal
 //! ports require a range of one (`srcport P P+1`). Differences from Linux: a route to the remote
 //! does not learn the remaining MTU (`skb_tunnel_check_pmtu`); packets dropped behind this device
-//! are counted there and not as transmit errors of this device.
+//! are counted there and not as transmit errors of this device; the datagram of a tunnel inside has its own checksum
+//! with `remcsumtx`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
+use weir_packet::offload::transport_of;
 use weir_packet::tunnel::OptionKind;
 use weir_packet::{Batch, DropReason, Flags, Packet};
 
@@ -20,10 +22,14 @@ use super::proxy;
 use super::shortcut;
 use super::socket::{Socket, tunnels};
 use super::vnis::Count;
-use super::{GBP_FLAG, GBP_MASK, GPE_NEXT, NEXT_PROTOCOLS, VNI_FLAG, Vxlan};
+use super::{
+    GBP_FLAG, GBP_MASK, GPE_NEXT, NEXT_PROTOCOLS, RCO_FLAG, RCO_MAX_START, RCO_UDP, RCO_UDP_CHECK,
+    VNI_FLAG, Vxlan,
+};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::features::bit;
 use crate::namespace::Namespace;
 use crate::tunnel::inner::{Inner, bare_flow_hash, flow_hash, flow_port};
 use crate::tunnel::outer;
@@ -254,7 +260,7 @@ fn one(
     conf: &Config,
     way: &Way,
     inner: Inner,
-    packet: Packet,
+    mut packet: Packet,
 ) {
     let route = match Route::find(device, net, &way.outer, packet.mark, cx.guard) {
         Ok(route) => route,
@@ -282,7 +288,14 @@ fn one(
         };
         flags |= GPE_NEXT | u32::from(*next);
     }
-    let header = u64::from(flags) << 32 | u64::from(way.vni) << 8;
+    let mut low = 0;
+    if conf.remcsum_tx
+        && let Some(rest) = leave_checksum(device, &mut packet)
+    {
+        flags |= RCO_FLAG;
+        low = rest;
+    }
+    let header = u64::from(flags) << 32 | u64::from(way.vni) << 8 | u64::from(low);
     let hash = match vxlan.bare {
         true => bare_flow_hash(cx, &packet),
         false => flow_hash(cx, &packet),
@@ -306,6 +319,28 @@ fn one(
         false => Count::SendError,
     };
     vxlan.count(way.vni, count, cx.guard);
+}
+
+/// Leaves the checksum of a frame to the receiver, if it is one that Linux would still have to compute (`CHECKSUM_PARTIAL`):
+/// a sender on this host vouches for it, or GRO does, and the device has checksum offload. Returns what the header says
+/// about it (`vxlan_compute_rco`).
+fn leave_checksum(device: &Device, packet: &mut Packet) -> Option<u8> {
+    let left = device.features.active() & bit::HW_CSUM != 0;
+    if !left || !packet.flags.contains(Flags::CSUM_GOOD) {
+        return None;
+    }
+    let transport = transport_of(packet)?;
+    let start = transport.start;
+    if start > RCO_MAX_START || start & 1 != 0 {
+        return None;
+    }
+    let field = packet.data_mut().get_mut(transport.check..)?;
+    *field.first_chunk_mut()? = transport.pseudo;
+    let of_udp = match transport.check - start {
+        RCO_UDP_CHECK => RCO_UDP,
+        _ => 0,
+    };
+    Some((start >> 1) as u8 | of_udp)
 }
 
 /// Passes a frame directly to the receiving device, since the remote is this host.

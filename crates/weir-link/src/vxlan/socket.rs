@@ -28,6 +28,10 @@ pub struct Socket {
     pub gbp: bool,
     /// The devices use the generic protocol extension.
     pub gpe: bool,
+    /// Compute checksums of inner packets that the sender has left to the receiver.
+    pub remcsum: bool,
+    /// Do so at once, and verify them.
+    pub nopartial: bool,
     /// Accept packets without UDP checksums over IPv6.
     pub zero_csum6: bool,
     /// Each identifier belongs to a device, although they are external ([`Config::vnifilter`]).
@@ -44,6 +48,8 @@ impl Socket {
             zero_csum6: socket.data & 4 != 0,
             vnifilter: socket.data & 8 != 0,
             gpe: socket.data & 16 != 0,
+            remcsum: socket.data & 32 != 0,
+            nopartial: socket.data & 64 != 0,
         }
     }
 

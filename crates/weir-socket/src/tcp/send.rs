@@ -279,7 +279,6 @@ impl<'g> Outbox<'g> {
             let count = segment.count();
             let mut packet = segment.packet;
             fill_check_v4(src.octets(), dst.octets(), PROTOCOL, packet.data_mut());
-            packet.flags.insert(Flags::CSUM_GOOD);
             if count > 1 {
                 packet.set_segments(Some(Segments {
                     size: segment.size,
@@ -298,6 +297,7 @@ impl<'g> Outbox<'g> {
                 mark: choice.mark,
                 priority: choice.priority,
                 looped: true,
+                checked: true,
             };
             // A segment that is lost is sent again later.
             let _ = ipv4::egress::send_packet(cx, ns, &way, &head, packet);

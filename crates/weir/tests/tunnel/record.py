@@ -7,7 +7,8 @@ Usage: examples/on-linux.sh unshare -n python3 crates/weir/tests/tunnel/record.p
 
 The script's comments name the input device and file and the output device. inner.pcap has
 frames of crates/weir-tc/tests/actions/frames.py, ipinner.pcap the same of today, outer.pcap and ipouter.pcap those of `outers` and `ipouters` below. Output frames are
-written unchanged, with times 0; of an underlay only datagrams are kept. NAME.txt has the output of the
+written unchanged, with times 0; of an underlay only datagrams are kept. The commands after `# sends:` send
+packets themselves, through vxlan devices that keep their checksum offload. NAME.txt has the output of the
 commands after `# show:`.
 """
 import ctypes, fcntl, os, re, select, socket, struct, subprocess, sys, time
@@ -121,6 +122,40 @@ def gpeouters():
         for ecn in range(4):
             made.append(outer(frame[14:], port=4790, flags=bits | kind, tos=0x10 | ecn))
             made.append(outer(frame[14:], port=4790, vni=7, src=six, flags=bits | kind, tos=0x10 | ecn))
+    return made
+
+
+def remcsumouters():
+    """Returns datagrams with remote checksum offload."""
+    inner = frames()
+    RCO, UDP = 0x08200000, 0x80
+    def left(frame, check):
+        """Returns the frame with the sum of the pseudo header as its checksum."""
+        packet = frame[14:]
+        start = 34 if packet[0] >> 4 == 4 else 54
+        length = len(frame) - start
+        if start == 34:
+            pseudo = packet[12:20] + struct.pack("!BBH", 0, packet[9], length)
+        else:
+            pseudo = packet[8:40] + struct.pack("!II", length, packet[6])
+        return frame[:start + check] + struct.pack("!H", checksum(pseudo) ^ 0xFFFF) + frame[start + check + 2:]
+    udp, tcp = left(inner["ip4-udp"], 6), left(inner["ip4-tcp"], 16)
+    udp6, tcp6 = left(inner["ip6-udp"], 6), left(inner["ip6-tcp"], 16)
+    made = []
+    for port in (4789, 4790, 4791, 4792):
+        for frame, low in ((udp, 17 | UDP), (tcp, 17), (udp6, 27 | UDP), (tcp6, 27)):
+            for src in ("192.0.2.2", "2001:db8:1::2"):
+                made.append(outer(frame, port=port, flags=RCO, low=low, src=src))
+            made += [outer(frame, port=port, low=low), outer(frame, port=port, flags=RCO, low=low, check=0)]
+            made += [outer(frame, port=port, flags=RCO | flag, low=low) for flag in (1, 0x80000007, 0x00400000)]
+        # The checksum lies elsewhere, at the end, or behind it.
+        made += [outer(udp, port=port, flags=RCO, low=low) for low in (0, 1, UDP, 16, 17, 18 | UDP, 19 | UDP, 20 | UDP, 21 | UDP, 22, 0x7F, 0xFF)]
+        # The sum is 0, and the padding of a short frame counts.
+        made += [outer(udp[:-2] + struct.pack("!H", word), port=port, flags=RCO, low=17 | UDP) for word in range(0xA4A0, 0xA4A4)]
+        odd = udp[:40] + b"\0\0" + udp[42:]
+        rest = checksum(odd[34:48] + b"\0\0")
+        made += [outer(odd[:48] + struct.pack("!H", rest), port=port, flags=RCO, low=17 | UDP), outer(udp + bytes(10), port=port, flags=RCO, low=17 | UDP)]
+        made += [outer(inner[name], port=port) for name in ("ip4-udp", "eth-arp")]
     return made
 
 
@@ -537,18 +572,27 @@ def is_error(frame):
     return frame[12:14] == b"\x08\x00" and frame[23] == 1 or frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54] < 128
 
 
+def has_icmp6(frame):
+    """Returns whether a datagram has a frame with ICMPv6, also behind a hop-by-hop header."""
+    inner = frame[50 if frame[12:14] == b"\x08\x00" else 70:]
+    return inner[12:14] == b"\x86\xdd" and inner[20] in (0, 58)
+
+
 def main():
     (name,) = sys.argv[1:]
     script = f"{HERE}/{name}.sh"
     text = open(script).read()
     inlet, kind = re.search(r"^# in: (\w+) (\w+)$", text, re.M).groups()
     outlet = re.search(r"^# out: (\w+)$", text, re.M).group(1)
-    made = {"inner": inners, "proxyinner": proxyinners, "outer": outers, "groupouter": groupouters, "gpeouter": gpeouters, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "erspanouter": erspanouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes, "hopinner": hopinners, "sitouter": sitouters}[kind]()
+    made = {"inner": inners, "proxyinner": proxyinners, "outer": outers, "groupouter": groupouters, "gpeouter": gpeouters, "remcsumouter": remcsumouters, "ipinner": inners, "ipouter": ipouters, "mplsouter": mplsouters, "geneveouter": geneveouters, "erspanouter": erspanouters, "ip6inner": ip6inners, "ip6outer": ip6outers, "ip6route": ip6routes, "hopinner": hopinners, "sitouter": sitouters}[kind]()
     write(f"{HERE}/{kind}.pcap", made)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["sh", script], check=True)
     control = socket.socket()
+    sends = re.findall(r"^# sends: (.*)$", text, re.M)
     for _, device in socket.if_nameindex():
+        if sends and device.startswith("vx"):
+            continue
         # Checksums are computed, not left to the device.
         buffer = ctypes.create_string_buffer(struct.pack("=II", ETHTOOL_STXCSUM, 0), 8)
         request = struct.pack("16sQ", device.encode(), ctypes.addressof(buffer))
@@ -565,7 +609,12 @@ def main():
     for frame in made:
         send.send(frame)
         out += heard(sock, 0.02)
+    for command in sends:
+        subprocess.run(command, shell=True, check=True, cwd=HERE)
+        out += heard(sock, 0.1)
     out += heard(sock, 0.3)
+    if sends:
+        out = [frame for frame in out if not has_icmp6(frame)]
     if name.startswith("mpls"):
         out = [frame for frame in out if frame[:2] != b"33"]
     if outlet == "u0":

@@ -4,6 +4,10 @@
 set -e
 sh "$SCRIPT"
 "$WEIR" play
+(
+    cd "$(dirname "$SCRIPT")"
+    sed -n 's/^# sends: //p' "$SCRIPT" | while read -r command; do sh -c "$command" </dev/null; done
+)
 sed -n 's/^# show: //p' "$SCRIPT" | while read -r command; do
     echo "+ $command"
     sh -c "$command" 2>&1 || true
