@@ -644,6 +644,8 @@ const RULES: &[Rule] = &[
 const ARCH: u32 = 0xc000_003e; // AUDIT_ARCH_X86_64
 #[cfg(target_arch = "aarch64")]
 const ARCH: u32 = 0xc000_00b7; // AUDIT_ARCH_AARCH64
+#[cfg(target_arch = "riscv64")]
+const ARCH: u32 = 0xc000_00f3; // AUDIT_ARCH_RISCV64
 /// The bit set in the number of an x32 call.
 const X32_BIT: u32 = 0x4000_0000;
 

@@ -39,7 +39,7 @@
 //! - Under no-new-privileges, set-user-id programs and file capabilities (sudo, ping) have no
 //!   effect.
 //!
-//! Needs Linux 5.14, x86_64 or aarch64, and 64-bit clients. The crate runs honest programs; it is
+//! Needs Linux 5.14, x86_64, aarch64 or riscv64, and 64-bit clients. The crate runs honest programs; it is
 //! no sandbox for hostile ones.
 #![deny(unsafe_code)]
 

@@ -12,7 +12,7 @@ use super::few::{FEW, Few};
 use super::lanes::product;
 use super::mask::{FEW_RUNS, List, Scratch};
 use super::plain::differ;
-use crate::early::{Plain, Source};
+use crate::early::Source;
 
 /// Runs [`List::find_group`] with the fastest instructions the processor has.
 #[inline]
@@ -63,6 +63,7 @@ pub fn find_few(few: &Few, packets: &impl Source, wanted: u64) -> ([u64; FEW], u
 mod avx2 {
     use super::super::lanes::{Lanes, STRIDE};
     use super::*;
+    use crate::early::Plain;
     use std::arch::{is_x86_feature_detected as has, x86_64::*};
 
     /// Whether the processor has the features that these functions require.
@@ -145,6 +146,7 @@ mod avx2 {
 #[cfg(all(test, not(loom), target_arch = "x86_64"))]
 mod tests {
     use super::*;
+    use crate::early::Plain;
 
     /// Headers that differ in one bit differ where that bit is read, in every comparison.
     #[test]
