@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The name of a device in two words.
+#![allow(unsafe_code)] // a text in place is read without looking at each of its bytes again
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -38,14 +39,22 @@ impl From<&str> for Name {
     }
 }
 
+/// Returns the length of a text that is filled up with NUL.
+#[inline]
+fn len(bytes: &[u8; SHORT]) -> usize {
+    let mut all = [0; SHORT + 1];
+    all[..SHORT].copy_from_slice(bytes);
+    (u128::BITS - u128::from_le_bytes(all).leading_zeros()).div_ceil(8) as usize
+}
+
 impl Deref for Name {
     type Target = str;
     fn deref(&self) -> &str {
         match &self.0 {
             Form::Short(bytes) => {
-                let end = bytes.iter().position(|byte| *byte == 0);
-                let text = &bytes[..end.unwrap_or(SHORT)];
-                str::from_utf8(text).expect("a name is made from a text")
+                let text = &bytes[..len(bytes)];
+                // SAFETY: `from` has put a text there and filled it up with NUL, without which it is a text again.
+                unsafe { str::from_utf8_unchecked(text) }
             }
             Form::Long(text) => text,
         }
@@ -66,7 +75,10 @@ impl Borrow<str> for Name {
 
 impl PartialEq for Name {
     fn eq(&self, other: &Self) -> bool {
-        **self == **other
+        match (&self.0, &other.0) {
+            (Form::Short(one), Form::Short(other)) => one == other,
+            _ => **self == **other,
+        }
     }
 }
 
@@ -80,7 +92,10 @@ impl PartialOrd for Name {
 
 impl Ord for Name {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        str::cmp(self, other)
+        match (&self.0, &other.0) {
+            (Form::Short(one), Form::Short(other)) => one.cmp(other),
+            _ => str::cmp(self, other),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use core::arch::asm;
 
 #[cfg(target_arch = "x86_64")]
 const CLOCK_GETTIME: usize = 228;
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
 const CLOCK_GETTIME: usize = 113;
 const CLOCK_REALTIME: i32 = 0;
 const TIME_UTC: i32 = 1;
@@ -47,6 +47,11 @@ fn read(clock: i32, time: *mut Time) -> isize {
     #[cfg(target_arch = "aarch64")]
     unsafe {
         asm!("svc 0", in("x8") CLOCK_GETTIME, inlateout("x0") clock as isize => result, in("x1") time, options(nostack));
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "riscv64")]
+    unsafe {
+        asm!("ecall", in("a7") CLOCK_GETTIME, inlateout("a0") clock as isize => result, in("a1") time, options(nostack));
     }
     result
 }
