@@ -280,6 +280,7 @@ const RULES: &[Rule] = &[
     (If::Always, libc::SYS_unlink, &[], Notify),
     #[cfg(target_arch = "x86_64")]
     (If::PathTraps, libc::SYS_rename, &[], Notify),
+    #[cfg(not(target_arch = "riscv64"))]
     (If::PathTraps, libc::SYS_renameat, &[], Notify),
     // `ls -l` asks for these by path.
     (If::Always, libc::SYS_getxattr, &[], Notify),

@@ -302,11 +302,9 @@ impl Supervisor {
             }
             libc::SYS_mkdirat => self.make_directory(call, call.int(0), call.args[1]),
             libc::SYS_unlinkat => self.unlink(call, call.int(0), call.args[1], call.int(2)),
-            libc::SYS_renameat | libc::SYS_renameat2 => self.rename(
-                call,
-                (call.int(0), call.args[1]),
-                (call.int(2), call.args[3]),
-            ),
+            #[cfg(not(target_arch = "riscv64"))]
+            libc::SYS_renameat => self.rename_at(call),
+            libc::SYS_renameat2 => self.rename_at(call),
             libc::SYS_getxattr | libc::SYS_lgetxattr => {
                 self.no_attributes(call, Err(libc::ENODATA))
             }

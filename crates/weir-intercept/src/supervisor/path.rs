@@ -528,6 +528,12 @@ impl Supervisor {
         Ok(Answer::Value(0))
     }
 
+    /// `renameat` and `renameat2`.
+    pub(super) fn rename_at(&mut self, call: &Call) -> Handled {
+        let [from, to] = [0, 2].map(|at| (call.int(at), call.args[at + 1]));
+        self.rename(call, from, to)
+    }
+
     pub(super) fn rename(&mut self, call: &Call, from: (i32, u64), to: (i32, u64)) -> Handled {
         let from = self.name_argument(call, from.0, from.1);
         let to = self.name_argument(call, to.0, to.1);
