@@ -17,7 +17,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_sync::order::{self, Mutex};
 use weir_sync::primitive::atomic::{AtomicU64, Ordering};
 
@@ -35,6 +35,24 @@ pub const USER_HZ: u64 = 100;
 enum Source {
     Virtual(AtomicU64),
     Real(Instant),
+}
+
+/// Reads two clocks until they were read at once, or a few times, and returns the best of these. Between two reads the thread
+/// may have to wait for a processor; the clocks of a stack would differ by that for its life. `read` also says how long it took.
+fn quickest<T>(mut read: impl FnMut() -> (Duration, T)) -> T {
+    const AT_ONCE: Duration = Duration::from_micros(5);
+    const TRIES: usize = 20;
+    let mut best = read();
+    for _ in 1..TRIES {
+        if best.0 <= AT_ONCE {
+            break;
+        }
+        let next = read();
+        if next.0 < best.0 {
+            best = next;
+        }
+    }
+    best.1
 }
 
 /// The clock of a stack; see the module documentation.
@@ -55,12 +73,15 @@ impl Clock {
 
     /// Creates a real clock that starts at 0 now.
     pub fn new_real() -> Self {
-        let wall = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| d.as_nanos() as u64);
+        let (start, wall) = quickest(|| {
+            let start = Instant::now();
+            let wall = SystemTime::now();
+            (start.elapsed(), (start, wall))
+        });
+        let wall = wall.duration_since(UNIX_EPOCH);
         Self {
-            source: Source::Real(Instant::now()),
-            epoch_ns: AtomicU64::new(wall),
+            source: Source::Real(start),
+            epoch_ns: AtomicU64::new(wall.map_or(0, |wall| wall.as_nanos() as u64)),
         }
     }
 

@@ -164,11 +164,14 @@ fn watched_stages_are_those_of_the_last_second() {
     let mut watch = stack.command("stat", &["stages", "--watch", "--json"]);
     let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let start = Instant::now();
     let mut seen = Vec::new();
-    for _ in 0..2 {
+    // The first frames may come late.
+    while seen.iter().filter(|packets| **packets > 0.0).count() < 2 {
         let line = lines.next().unwrap().unwrap();
         let report: serde_json::Value = serde_json::from_str(&line).unwrap();
         seen.push(number(&report, "packets"));
+        assert!(start.elapsed() < PATIENCE, "{seen:?}");
     }
     // The command ends when its reader is gone.
     drop(lines);
@@ -180,7 +183,7 @@ fn watched_stages_are_those_of_the_last_second() {
     let done = stack.weir("stat", &["stages", "--json"]);
     let total: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     let sum: f64 = seen.iter().sum();
-    assert!(sum > 0.0 && sum < number(&total, "packets"), "{seen:?}");
+    assert!(sum < number(&total, "packets"), "{seen:?}");
 }
 
 /// A router in a namespace, whose output waits in a queue.

@@ -202,3 +202,16 @@ fn a_virtual_clock_only_goes_forward() {
     assert_eq!(clock.now(), 5 * SECOND);
     assert_eq!(clock.ticks(), 500);
 }
+
+/// A thread that had to wait between the reads of two clocks reads them again.
+#[test]
+fn clocks_are_read_at_once() {
+    let micros = |all: &'static [u64]| {
+        let mut reads = all.iter().map(|us| (Duration::from_micros(*us), *us));
+        quickest(|| reads.next().unwrap())
+    };
+    assert_eq!(micros(&[3]), 3);
+    assert_eq!(micros(&[3_000, 40, 4]), 4);
+    let busy: Vec<u64> = (0..100).map(|n| 1_000 - n).collect();
+    assert_eq!(micros(busy.leak()), 981);
+}
