@@ -49,7 +49,7 @@ fn is_own(packet: &Packet) -> bool {
     packet.pkt_type() == PacketType::Loopback
 }
 
-fn drop(cx: &Cx<'_>, device: &Device, reason: DropReason, packet: Packet) {
+pub(super) fn drop(cx: &Cx<'_>, device: &Device, reason: DropReason, packet: Packet) {
     cx.drop(device, Place::Ipv4Forward, reason, packet);
 }
 
@@ -332,7 +332,8 @@ fn expire(cx: &mut Cx<'_>, ns: &Weak<Namespace>) {
             }
             _ => {
                 state.ages.pop_first();
-                super::discard(&host, state.end_wait(key).unwrap_or_default());
+                tell(&host, &Route::Unresolved(key), false);
+                super::discard(cx.stack, state.end_wait(key).unwrap_or_default());
             }
         }
     }

@@ -47,7 +47,6 @@ use crate::clock::TimerId;
 use crate::conf::Target;
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
-use crate::drops::Place;
 use crate::fib::host::Host;
 use crate::listen::{self, ConfEvent, conf4};
 use crate::namespace::Namespace;
@@ -248,14 +247,19 @@ fn tell(host: &Host<'_>, route: &Route, is_new: bool) {
     listen::multicast4(host.stack, host.ns, &Event::Route(route, is_new));
 }
 
-/// Drops packets that no entry came for.
-fn discard(host: &Host<'_>, waiting: Vec<Waiting>) {
-    for one in waiting {
-        if let Some(device) = host.stack.device(one.device, host.guard) {
-            device.count_drop(Place::Ipv4Forward, DropReason::NOT_SPECIFIED);
-        }
-        host.stack.trace.end(&one.packet);
+/// Drops packets that no entry came for. Observers of drops see them without the table's lock.
+fn discard(stack: &Stack, waiting: Vec<Waiting>) {
+    if waiting.is_empty() {
+        return;
     }
+    stack.post(Box::new(move |cx| {
+        for one in waiting {
+            match cx.device(one.device) {
+                Some(device) => forward::drop(cx, device, DropReason::NOT_SPECIFIED, one.packet),
+                None => cx.consume(one.packet),
+            }
+        }
+    }));
 }
 
 /// Makes a socket the daemon of its namespace (`MRT_INIT`).
@@ -521,7 +525,7 @@ impl Router {
         if flags & flush::ENTRIES != 0 {
             while let Some((_, key)) = state.ages.pop_last() {
                 tell(host, &Route::Unresolved(key), false);
-                discard(host, state.end_wait(key).unwrap_or_default());
+                discard(host.stack, state.end_wait(key).unwrap_or_default());
             }
             self.stop_idle(host.stack, state);
         }
