@@ -133,6 +133,20 @@ impl Sum {
     }
 }
 
+/// Completes the checksum of the bytes from `start` on, whose field, `at` bytes behind that, holds the sum of a pseudo header
+/// (`skb_checksum_help`). `finish` makes the checksum of the sum. Returns false if the field lies outside the frame.
+#[must_use]
+pub fn complete(frame: &mut [u8], start: usize, at: usize, finish: fn(&Sum) -> u16) -> bool {
+    let Some(segment) = frame.get_mut(start..).filter(|all| at + 2 <= all.len()) else {
+        return false;
+    };
+    let check = finish(Sum::new().add(segment));
+    if let Some(field) = segment.get_mut(at..at + 2) {
+        field.copy_from_slice(&check.to_be_bytes());
+    }
+    true
+}
+
 /// Returns the checksum of one block.
 #[inline]
 pub fn checksum(bytes: &[u8]) -> u16 {

@@ -5,7 +5,7 @@
 //! [`Header`] is read from a frame that comes, and [`Outgoing`] written to one that goes: it leaves the segmentation and the
 //! checksum of a long packet to the receiver. [`Wired`] is a frame without such a header.
 
-use crate::checksum::Sum;
+use crate::checksum::{self, Sum};
 use crate::{Flags, Packet, SegmentKind, offload};
 
 /// Bytes of the header.
@@ -79,21 +79,9 @@ impl Header {
         if self.flags & NEEDS_CSUM == 0 {
             return true;
         }
-        let Some(segment) = frame.get_mut(usize::from(self.csum_start)..) else {
-            return false;
-        };
-        let at = usize::from(self.csum_offset);
-        if at + 2 > segment.len() {
-            return false;
-        }
-        let mut sum = Sum::default();
-        sum.add(segment);
+        let (start, at) = (self.csum_start.into(), self.csum_offset.into());
         // A checksum of 0 would mean "none" in UDP. The kernel writes 0xffff for every protocol.
-        let check = sum.finish_udp();
-        if let Some(field) = segment.get_mut(at..at + 2) {
-            field.copy_from_slice(&check.to_be_bytes());
-        }
-        true
+        checksum::complete(frame, start, at, Sum::finish_udp)
     }
 
     /// Returns whether the sender has left the checksum to the receiver.

@@ -52,11 +52,8 @@ pub fn send(
     head: &Head<'_>,
     parts: &[&[u8]],
 ) -> Result<(), i32> {
-    let mut packet = make(cx, ns, way, head, parts)?;
-    if head.checked {
-        packet.flags.insert(Flags::CSUM_GOOD);
-    }
-    send_whole(cx, ns, way, (head.mark, head.priority), head.looped, packet);
+    let packet = make(cx, ns, way, head, parts)?;
+    send_made(cx, ns, way, head, packet);
     Ok(())
 }
 
@@ -75,11 +72,16 @@ pub fn send_packet(
     let header = header(ns, way, head, packet.len())?;
     let room = packet.push(header.len()).ok_or(errno::ENOBUFS)?;
     room.copy_from_slice(&header);
+    send_made(cx, ns, way, head, packet);
+    Ok(())
+}
+
+/// Sends a packet that begins with the header made from `head`.
+fn send_made(cx: &mut Cx<'_>, ns: &Namespace, way: &Way<'_>, head: &Head<'_>, mut packet: Packet) {
     if head.checked {
         packet.flags.insert(Flags::CSUM_GOOD);
     }
     send_whole(cx, ns, way, (head.mark, head.priority), head.looped, packet);
-    Ok(())
 }
 
 /// Makes the header of a packet with so many bytes behind its options.

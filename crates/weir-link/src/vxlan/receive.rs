@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use weir_packet::checksum::Sum;
+use weir_packet::checksum::{self, Sum};
 use weir_packet::header::{Ethernet, Udp};
 use weir_packet::tunnel::{OptionKind, Options};
 use weir_packet::{DropReason, Flags, Packet};
@@ -123,26 +123,21 @@ fn complete_checksum(packet: &mut Packet, low: u8, nopartial: bool) -> bool {
         0 => RCO_TCP_CHECK,
         _ => RCO_UDP_CHECK,
     };
-    let segment = packet.data_mut().get_mut(start..).unwrap_or_default();
-    let mut sum = Sum::default();
-    sum.add(segment);
-    let Some(field) = segment.get_mut(check..check + 2) else {
-        return false;
-    };
+    let frame = packet.data_mut();
     // A checksum of the Ethernet header ends with it (`skb_postpull_rcsum`).
     if !nopartial && start < Ethernet::LEN {
-        return true;
+        return start + check + 2 <= frame.len();
     }
     // A device completes a checksum of 0 to 0xffff (`skb_checksum_help`).
-    let sum = match nopartial {
-        true => sum.finish(),
-        false => sum.finish_udp(),
+    let finish = match nopartial {
+        true => Sum::finish,
+        false => Sum::finish_udp,
     };
-    field.copy_from_slice(&sum.to_be_bytes());
-    if !nopartial {
+    let done = checksum::complete(frame, start, check, finish);
+    if done && !nopartial {
         packet.flags.insert(Flags::CSUM_GOOD);
     }
-    true
+    done
 }
 
 /// Returns the EtherType that the generic protocol extension gives the payload. Returns `None` for packets that must be
