@@ -122,6 +122,17 @@ pub struct Config {
     pub vnifilter: bool,
 }
 
+/// The flags of [`Config::receive_flags`], each of which is the setting of its name.
+pub(super) mod received {
+    pub const EXTERNAL: u32 = 1;
+    pub const GBP: u32 = 1 << 1;
+    pub const ZERO_CSUM6: u32 = 1 << 2;
+    pub const VNIFILTER: u32 = 1 << 3;
+    pub const GPE: u32 = 1 << 4;
+    pub const REMCSUM: u32 = 1 << 5;
+    pub const NOPARTIAL: u32 = 1 << 6;
+}
+
 impl Config {
     /// Returns whether the underlay is IPv6 (`VXLAN_F_IPV6`).
     pub fn is_ipv6(&self) -> bool {
@@ -131,16 +142,16 @@ impl Config {
     /// Returns the flags on which all devices that share a socket must agree (`VXLAN_F_RCV_FLAGS`).
     pub fn receive_flags(&self) -> u32 {
         let flags = [
-            self.external,
-            self.gbp,
-            self.zero_csum6_rx,
-            self.vnifilter,
-            self.gpe,
-            self.remcsum_rx,
-            self.remcsum_nopartial,
+            (self.external, received::EXTERNAL),
+            (self.gbp, received::GBP),
+            (self.zero_csum6_rx, received::ZERO_CSUM6),
+            (self.vnifilter, received::VNIFILTER),
+            (self.gpe, received::GPE),
+            (self.remcsum_rx, received::REMCSUM),
+            (self.remcsum_nopartial, received::NOPARTIAL),
         ];
-        let bits = flags.into_iter().zip(0..);
-        bits.fold(0, |bits, (flag, bit)| bits | u32::from(flag) << bit)
+        let set = flags.into_iter().filter(|(set, _)| *set);
+        set.fold(0, |all, (_, flag)| all | flag)
     }
 
     /// Returns the number of bytes in front of the inner network packet, including the inner

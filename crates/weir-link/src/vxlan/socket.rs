@@ -10,7 +10,7 @@ use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Domain, Guard};
 
 use super::Vxlan;
-use super::config::Config;
+use super::config::{Config, received};
 use super::group::{Groups, Joined};
 use super::vnis::All;
 use crate::device::Device;
@@ -42,14 +42,15 @@ impl Socket {
     /// What `listener` was made of.
     #[inline]
     pub fn of(socket: &udp::Socket) -> Self {
+        let has = |flag| socket.data & flag != 0;
         Self {
-            external: socket.data & 1 != 0,
-            gbp: socket.data & 2 != 0,
-            zero_csum6: socket.data & 4 != 0,
-            vnifilter: socket.data & 8 != 0,
-            gpe: socket.data & 16 != 0,
-            remcsum: socket.data & 32 != 0,
-            nopartial: socket.data & 64 != 0,
+            external: has(received::EXTERNAL),
+            gbp: has(received::GBP),
+            zero_csum6: has(received::ZERO_CSUM6),
+            vnifilter: has(received::VNIFILTER),
+            gpe: has(received::GPE),
+            remcsum: has(received::REMCSUM),
+            nopartial: has(received::NOPARTIAL),
         }
     }
 
