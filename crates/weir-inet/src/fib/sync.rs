@@ -12,7 +12,7 @@ use std::sync::Arc;
 use weir_netlink::rta;
 
 use super::object::Object;
-use super::route::{Alias, Event, Leaf, Route, RouteInfo, flag};
+use super::route::{Alias, Event, Leaf, NextHop, Route, RouteInfo, flag};
 use super::table::delivers;
 use super::{Address, Family, RouteDevice, Tables};
 
@@ -93,17 +93,13 @@ impl<D: RouteDevice> Family<u32, D> {
     /// Revives the hops through a device that came up or regained its carrier. `carrier` says
     /// whether it has one.
     pub fn device_found(&self, device: &D, carrier: bool) {
-        if !device.is_up() {
-            return;
-        }
         let flags = flag::DEAD | if carrier { flag::LINKDOWN } else { 0 };
         let ifindex = device.ifindex();
         self.each_info_of(ifindex, |info| {
-            if !info
-                .hops
-                .iter()
-                .any(|hop| hop.oif == ifindex && hop.device.is_some())
-            {
+            let ours = |hop: &NextHop<D>| hop.oif == ifindex && hop.device.is_some();
+            // The device may have gone down again, and its hops may be marked. They are marked under the same lock
+            // after it has gone down.
+            if !device.is_up() || !info.hops.iter().any(ours) {
                 return;
             }
             let mut alive = false;
@@ -239,8 +235,10 @@ impl<D: RouteDevice> Family<u128, D> {
             return;
         }
         self.each_info_of(ifindex, |info| {
-            for hop in info.hops.iter().filter(|hop| hop.oif == ifindex) {
-                hop.clear(flags);
+            // As for IPv4: it may have gone down again.
+            if device.is_up() {
+                let ours = info.hops.iter().filter(|hop| hop.oif == ifindex);
+                ours.for_each(|hop| hop.clear(flags));
             }
         });
     }

@@ -930,3 +930,31 @@ fn metrics_are_part_of_a_route() {
 fn an_empty_fib_is_small() {
     assert!(size_of::<Fib<Dev>>() < 1024, "{}", size_of::<Fib<Dev>>());
 }
+
+/// Whoever brings a device up revives its routes late, when it has gone down and away again: none stays.
+#[test]
+fn stress_no_route_by_a_device_that_went_away_is_revived() {
+    let world = World::new();
+    let device = world.device(V0).unwrap();
+    let up = &device.0.up;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                world.fib.v4.device_found(&device, true);
+            }
+        });
+        let mut left = 0;
+        for _ in 0..20_000 {
+            up.store(true, Ordering::SeqCst);
+            let added = world.add(ADD, route("10.9.0.0/16", "", V0));
+            assert!(added.is_ok(), "{added:?}");
+            up.store(false, Ordering::SeqCst);
+            world.fib.v4.device_lost(V0, Loss::Down, false);
+            left += world.show4(rta::table::MAIN).len();
+            world.fib.v4.device_lost(V0, Loss::Gone, true);
+        }
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(left, 0);
+    });
+}
