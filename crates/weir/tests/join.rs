@@ -272,8 +272,9 @@ fn tcpdump_sees_the_frames_inside() {
         let stack = Stack::up(user);
         stack.script(ROUTER);
         // As root, tcpdump drops to a user who cannot open the output.
-        let script = "[ $(id -u) = 0 ] && root='-Z root'; tcpdump $root -nlc 2 -i eth0 icmp 2>/dev/null & sleep 1
-            ping -c 1 -W 20 10.0.1.1 >/dev/null; wait";
+        let script = "[ $(id -u) = 0 ] && root='-Z root'; tcpdump $root -nlc 2 -i eth0 icmp 2>/dev/null & dump=$!
+            ping -i 0.2 10.0.1.1 >/dev/null & pings=$!
+            wait $dump; kill $pings";
         let said = stack.works(&["join"], &["h1/eth0", "--", "sh", "-c", script]);
         assert!(
             said.contains("10.0.1.2 > 10.0.1.1: ICMP echo request"),
@@ -496,7 +497,7 @@ fn devices_of_the_kernel_are_ports() {
         ping -c 1 -W 20 10.5.0.2
         # The kernel's device goes: the port ends with an error and can be replaced.
         ip link del v0
-        sleep 2
+        for n in $(seq 100); do '{weir}' port show --socket {socket} p0 | grep -Eq 'no carrier|ended: ' && break; sleep 0.1; done
         '{weir}' port show --socket {socket} p0
         '{weir}' port del --socket {socket} p0
         kill $up; wait $up",

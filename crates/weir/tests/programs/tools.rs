@@ -171,7 +171,8 @@ wait; cat one two; tcpdump -Z root -n -r file 2> /dev/null
 ip -n a link add link v0 name v0.7 type vlan id 7; ip -n a link set v0.7 up; ip -n a addr add 10.7.0.1/24 dev v0.7
 listen four -e -i v0 -c 1 vlan 7 and arp
 a ping -n -c 1 -W 1 10.7.0.2 > /dev/null || true; wait; cat four
-a timeout 2 tcpdump -Z root -n -i v0 port 99 2>&1 | grep captured"#;
+a sh -c 'tcpdump -Z root -n -i v0 port 99 2> five & until grep -q listening five; do sleep 0.1; done; kill $!; wait'
+grep captured five"#;
     for time in [Time::Virtual, Time::Real] {
         let printed = ordinarily(time, script);
         let parts = [
