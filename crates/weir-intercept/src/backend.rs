@@ -260,6 +260,8 @@ pub struct InetReply {
     pub bytes: Vec<u8>,
     /// A descriptor for the caller.
     pub file: Option<OwnedFd>,
+    /// Its device and inode, if the stack has looked already.
+    pub identity: Option<(u64, u64)>,
 }
 
 /// The work of a stack for the sockets of clients ([`Backend::attend`]). Its holder polls the descriptor and calls `serve`

@@ -558,6 +558,7 @@ impl Backend for Client {
                 value,
                 bytes: receive_bytes(&stream, length).map_err(gone)?,
                 file: fds.into_iter().next(),
+                ..InetReply::default()
             }),
             Some(_) => Err(Errno(libc::EPROTO)),
             None => Err(Errno(libc::ECONNREFUSED)),

@@ -106,6 +106,7 @@ impl Inet {
                 value: id as i64,
                 bytes: Vec::new(),
                 file: Some(file),
+                ..InetReply::default()
             });
         }
         if matches!(call, InetCall::OpenTun { .. } | InetCall::Tun(..)) {
@@ -146,6 +147,7 @@ impl Inet {
                 value: id as i64,
                 bytes: socket.peer.clone(),
                 file: Some(file),
+                ..InetReply::default()
             });
         }
         let mut sockets = self.sockets.lock().unwrap();

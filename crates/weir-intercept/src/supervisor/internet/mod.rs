@@ -177,7 +177,7 @@ impl Supervisor {
         if flags & libc::SOCK_NONBLOCK != 0 {
             sys::set_nonblocking(file.as_fd())?;
         }
-        let key = own_key(&file)?;
+        let key = reply.identity.map_or_else(|| own_key(&file), Ok)?;
         self.forget_closed();
         self.sockets.inet.insert(key, socket);
         let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;

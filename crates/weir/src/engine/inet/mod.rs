@@ -32,7 +32,7 @@ use weir_stack::link::nlmon;
 use super::{Engine, lock};
 use ended::{End, Ended};
 use mapped::Mapped;
-use pairs::{Pairs, pair};
+use pairs::{Client, Pairs, pair};
 use plain::Packets;
 use stream::{Ending, Stream};
 
@@ -268,6 +268,7 @@ impl Engine {
                     file: Some(memory.file.try_clone()?.into()),
                 })
             }
+                    ..InetReply::default()
             InetCall::LocalAddress(id) => match self.open_socket_of(id) {
                 Ok(socket) => Ok(bytes_only(socket.local_address())),
                 Err(error) => {
@@ -440,7 +441,7 @@ impl Engine {
         &self,
         ns: weir_stack::NsId,
         is_stream: bool,
-    ) -> Result<(Arc<Endpoint>, OwnedFd), Errno> {
+    ) -> Result<(Arc<Endpoint>, Client), Errno> {
         let (client, wire) = match is_stream {
             true => self.inet.pairs.take()?,
             false => pair(SocketType::SEQPACKET)?,
@@ -485,7 +486,7 @@ impl Engine {
         &self,
         endpoint: Arc<Endpoint>,
         socket: Arc<Socket>,
-        client: OwnedFd,
+        client: Client,
     ) -> Result<InetReply, Errno> {
         let id = endpoint.id;
         *lock(&endpoint.socket) = Some(socket);
@@ -505,7 +506,8 @@ impl Engine {
         Ok(InetReply {
             value: id as i64,
             bytes: Vec::new(),
-            file: Some(client),
+            file: Some(client.file),
+            identity: Some(client.identity),
         })
     }
 

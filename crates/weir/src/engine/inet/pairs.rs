@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::fs::fstat;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair, sockopt};
 use weir_intercept::Errno;
 
@@ -27,8 +28,16 @@ const BURST: Duration = Duration::from_millis(50);
 /// The thread ends when no stream has been opened for that long.
 const IDLE: Duration = Duration::from_millis(100);
 
+/// A client's end of a pair.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) file: OwnedFd,
+    /// Its device and inode.
+    pub(super) identity: (u64, u64),
+}
+
 /// A pair: the client's end, and the stack's, which does not block.
-pub(super) type Pair = (OwnedFd, OwnedFd);
+pub(super) type Pair = (Client, OwnedFd);
 
 /// Makes a pair. That of a stream has the first held byte ([`super::stream`]).
 ///
@@ -43,6 +52,11 @@ pub(super) fn pair(kind: SocketType) -> Result<Pair, Errno> {
         sockopt::set_socket_send_buffer_size(&client, SEND_BUFFER).map_err(os)?;
         send(&client, &[0], SendFlags::DONTWAIT).map_err(os)?;
     }
+    let stat = fstat(&client).map_err(os)?;
+    let client = Client {
+        file: client,
+        identity: (stat.st_dev, stat.st_ino),
+    };
     Ok((client, wire))
 }
 
@@ -196,7 +210,8 @@ mod tests {
         drop(pairs);
         thread.join().expect("the thread ends");
         for client in clients {
-            let got = recv(&client, &mut [0; 1], RecvFlags::DONTWAIT).map(|(length, _)| length);
+            let got =
+                recv(&client.file, &mut [0; 1], RecvFlags::DONTWAIT).map(|(length, _)| length);
             assert_eq!(got, Ok(0));
         }
         let state = lock(&shared.state);
@@ -219,7 +234,7 @@ mod tests {
         let mut byte = [7];
         assert!(recv(&wire, &mut byte, RecvFlags::DONTWAIT).is_ok());
         pairs.close(Arc::new(wire));
-        let got = recv(&client, &mut byte, RecvFlags::DONTWAIT).map(|(length, _)| length);
+        let got = recv(&client.file, &mut byte, RecvFlags::DONTWAIT).map(|(length, _)| length);
         assert_eq!(got, Ok(0));
     }
 }

@@ -199,7 +199,8 @@ impl Engine {
         Ok(InetReply {
             value: file.id as i64,
             bytes: Vec::new(),
-            file: Some(client),
+            file: Some(client.file),
+            identity: Some(client.identity),
         })
     }
 
