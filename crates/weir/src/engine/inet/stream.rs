@@ -131,6 +131,15 @@ struct State {
     fresh: bool,
 }
 
+    /// The handshake may wait for the first data.
+    deferred: bool,
+}
+
+impl State {
+    /// Returns whether the stack has taken over nothing that the program has written.
+    fn is_untouched(&self) -> bool {
+        self.fresh && self.held == 1
+    }
 /// The events of an end that are watched. Edges: each is served until nothing is left.
 pub(super) fn interest(room: bool) -> epoll::EventFlags {
     let events = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
@@ -158,6 +167,7 @@ impl Stream {
                 fresh: true,
             }),
             turn: Turn::default(),
+                deferred: false,
             changes: AtomicU8::new(0),
         }
     }
@@ -273,7 +283,10 @@ impl Engine {
         let ready = socket.ready().0;
         let open = ready & Ready::OUT != 0 && ready & (Ready::ERR | Ready::HUP) == 0;
         let (count, phase) = match begun {
-            Ok(count) if open => (count, Phase::Open),
+            Ok(count) if open => {
+                stream.state().deferred = true;
+                (count, Phase::Open)
+            }
             Err(libc::EINPROGRESS) if open => (0, Phase::Open),
             Ok(count) if count > 0 => return Ok((count, false)),
             Err(libc::EINPROGRESS) => return Ok((0, false)),
@@ -648,7 +661,7 @@ impl Endpoint {
             let few = match by_rounds || state.bulk {
                 true => Few::NotAll,
                 // A connection that waits for its first data begins by a write.
-                false if state.known & CLOSED != 0 && (state.held > 1 || !state.fresh) => {
+                false if state.known & CLOSED != 0 && !(state.deferred && state.is_untouched()) => {
                     take_last(cx, wire, state, socket)
                 }
                 false => self.take_few(cx, wire, state, socket),
@@ -751,10 +764,13 @@ fn take_last(cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket
             IoSliceMut::new(first),
             IoSliceMut::new(second),
         ];
-        let got = receive(wire, &mut parts, RecvFlags::DONTWAIT);
+        let (got, cut) = receive(wire, &mut parts, RecvFlags::DONTWAIT);
         state.held = held.saturating_sub(got);
         state.fresh = false;
-        few = Few::NotAll;
+        few = match got < room && !cut {
+            true => Few::All,
+            false => Few::NotAll,
+        };
         got.saturating_sub(held)
     });
     match taken {
@@ -771,6 +787,7 @@ fn take(wire: &OwnedFd, room: [&mut [u8]; 2], new: usize, held: &mut usize) -> u
     let [first, second] = room;
     let want = new.min(first.len() + second.len());
     // All but the last new byte leave the pair.
+        let room = held + first.len() + second.len();
     let leave = if want == new { want - 1 } else { want };
     let before = *held;
     let mut got = 0;
@@ -782,7 +799,7 @@ fn take(wire: &OwnedFd, room: [&mut [u8]; 2], new: usize, held: &mut usize) -> u
             IoSliceMut::new(&mut first[..start]),
             IoSliceMut::new(&mut second[..leave - start]),
         ];
-        match receive(wire, &mut parts, RecvFlags::DONTWAIT) {
+        match receive(wire, &mut parts, RecvFlags::DONTWAIT).0 {
             0 => return 0,
             n => got = n.saturating_sub(before),
         }
@@ -794,7 +811,7 @@ fn take(wire: &OwnedFd, room: [&mut [u8]; 2], new: usize, held: &mut usize) -> u
             None => &mut second[leave - first.len()],
         };
         let mut part = [IoSliceMut::new(std::slice::from_mut(place))];
-        if receive(wire, &mut part, RecvFlags::DONTWAIT | RecvFlags::PEEK) == 1 {
+        if receive(wire, &mut part, RecvFlags::DONTWAIT | RecvFlags::PEEK).0 == 1 {
             *held = 1;
             got += 1;
         }
@@ -802,13 +819,14 @@ fn take(wire: &OwnedFd, room: [&mut [u8]; 2], new: usize, held: &mut usize) -> u
     got
 }
 
-/// Receives; returns the number of bytes, or 0 if there is none.
-fn receive(wire: &OwnedFd, parts: &mut [IoSliceMut<'_>], flags: RecvFlags) -> usize {
+/// Receives; returns the number of bytes, or 0 if there is none, and whether a message with descriptors was cut, behind
+/// which the kernel stops.
+fn receive(wire: &OwnedFd, parts: &mut [IoSliceMut<'_>], flags: RecvFlags) -> (usize, bool) {
     loop {
         match recvmsg(wire, parts, &mut RecvAncillaryBuffer::default(), flags) {
-            Ok(message) => return message.bytes,
+            Ok(message) => return (message.bytes, message.flags.contains(ReturnFlags::CTRUNC)),
             Err(Os::INTR) => {}
-            Err(_) => return 0,
+            Err(_) => return (0, false),
         }
     }
 }
