@@ -269,6 +269,17 @@ pub struct InetReply {
 pub trait Attendant: AsFd + Send {
     /// Does the work that there is. Returns without waiting for a program.
     fn serve(&self);
+
+    /// Says how many calls of programs wait for a connection of each listening stream, in the order of the ids. Connections
+    /// for them that come by the work of this thread do not make the stream readable.
+    fn awaits(&self, calls: Vec<(SocketId, usize)>);
+
+    /// Takes the streams at which such connections have come, each with their number. The caller accepts them, and calls
+    /// [`show`](Self::show) if it leaves some.
+    fn arrived(&self) -> Vec<(SocketId, usize)>;
+
+    /// Makes a listening stream readable if connections wait.
+    fn show(&self, listener: SocketId);
 }
 
 /// The interface between the supervisor and the stack.

@@ -327,6 +327,61 @@ print(sorted(got) == [b"%03d" % number for number in range(100)], kept, os.sched
     prints(script, "True [True, True, True, True] True\n");
 }
 
+/// A listener is readable exactly while a connection waits that no call takes: calls that wait get theirs first, in several
+/// threads, also when one of them has died or was interrupted.
+#[test]
+fn a_listener_is_readable_while_connections_wait() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let script = r#"ip link set lo up
+python3 -c '
+import os, select, signal, socket, threading, time
+l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen(64)
+p = select.poll(); p.register(l, select.POLLIN); e = select.epoll(); e.register(l, select.EPOLLIN)
+def readable(wait=0): return len(p.poll(wait)), len(e.poll(0))
+def connect(): return socket.create_connection(l.getsockname())
+got = []
+def serve(count):
+    for turn in range(count): got.append(l.accept()[0])
+def start(calls, count=1):
+    threads = [threading.Thread(target=serve, args=(count,)) for call in range(calls)]
+    for thread in threads: thread.start()
+    time.sleep(.2)
+    return threads
+def end(threads):
+    for thread in threads: thread.join()
+threads = start(2, 20); held = [connect() for number in range(40)]; end(threads)
+print("all accepted", len(got), readable())
+held.append(connect()); print("one more", readable(20000)); l.accept(); print("accepted", readable())
+threads = start(2); held += [connect() for number in range(5)]; end(threads)
+print("calls take", len(got), "others show", readable(20000))
+for number in range(3): got.append(l.accept()[0])
+print("accepted", readable())
+l.setblocking(False)
+try: l.accept()
+except BlockingIOError: print("none")
+l.setblocking(True)
+child = os.fork()
+if child == 0: l.accept(); os._exit(0)
+time.sleep(.2); os.kill(child, signal.SIGKILL); os.waitpid(child, 0)
+held.append(connect()); print("the caller is gone", readable(20000)); l.accept(); print("accepted", readable())
+signal.signal(signal.SIGALRM, lambda *_: held.append(connect())); signal.setitimer(signal.ITIMER_REAL, .2)
+l.accept(); print("accepted after a signal", readable())
+'"#;
+    let expected = "all accepted 40 (0, 0)
+one more (1, 1)
+accepted (0, 0)
+calls take 42 others show (1, 1)
+accepted (0, 0)
+none
+the caller is gone (1, 1)
+accepted (0, 0)
+accepted after a signal (0, 0)
+";
+    prints(script, expected);
+}
+
 /// Fast Open: the second connection of a program sends its data in the SYN, by `MSG_FASTOPEN` and by
 /// `TCP_FASTOPEN_CONNECT`, and metrics are left for `ip tcp_metrics`.
 #[test]

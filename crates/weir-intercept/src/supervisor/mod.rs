@@ -169,6 +169,7 @@ impl Supervisor {
         let of_waits = waits.as_ref().and_then(|waits| waits.descriptors());
         let mut spin = spin::Spin::new();
         loop {
+            self.accept_arrived();
             let mut fds = vec![self.listener.as_fd(), self.stop.as_fd()];
             if let Some((bell, ready)) = &of_waits {
                 fds.extend([bell.as_fd(), ready.as_fd()]);

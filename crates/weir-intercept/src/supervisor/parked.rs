@@ -6,7 +6,7 @@
 //! pending (the kernel then restarts the call, or returns EINTR), or with the caller.
 use super::internet::{Connecting, InetSocket};
 use super::{Handled, Supervisor};
-use crate::backend::Errno;
+use crate::backend::{Errno, SocketId};
 use crate::look;
 use crate::seccomp::{Answer, Call};
 use crate::sys;
@@ -86,6 +86,8 @@ pub(super) struct Calls {
     /// The handshakes of calls that wait by the stack's clock, by thread, with the id of the call.
     connecting: BTreeMap<u32, (u64, Connecting)>,
     looked: Option<Instant>,
+    /// What the stack knows of those that wait for connections.
+    told: Vec<(SocketId, usize)>,
 }
 
 impl Calls {
@@ -108,6 +110,29 @@ impl Calls {
             .rposition(|other| other.accepts_with(&parked));
         let place = place.map_or(self.parked.len(), |place| place + 1);
         self.parked.insert(place, parked);
+    }
+
+    /// How many calls wait for a connection of each listener, in the order of the ids.
+    fn accepts(&self) -> Vec<(SocketId, usize)> {
+        let mut accepts: Vec<(SocketId, usize)> = Vec::new();
+        for parked in &self.parked {
+            if let Waiting::Accept(InetSocket { id, .. }) = parked.waiting {
+                match accepts.last_mut().filter(|(last, _)| *last == id) {
+                    Some((_, count)) => *count += 1,
+                    None => accepts.push((id, 1)),
+                }
+            }
+        }
+        accepts.sort_unstable_by_key(|(id, _)| id.0);
+        accepts
+    }
+
+    /// Takes the first call that waits for a connection of a listener.
+    fn take_accept(&mut self, listener: SocketId) -> Option<Parked> {
+        let accepts =
+            |parked: &Parked| matches!(parked.waiting, Waiting::Accept(one) if one.id == listener);
+        let place = self.parked.iter().position(accepts)?;
+        Some(self.parked.remove(place))
     }
 
     /// The longest time to poll.
@@ -190,30 +215,66 @@ impl Supervisor {
             }
         }
         for parked in ready {
-            let call = parked.call;
-            if self.listener.is_waiting(&call) {
-                let answer = match parked.waiting {
-                    Waiting::Connect(connecting) => {
-                        self.files.again(&call, parked.file);
-                        self.connected(&call, connecting)
-                    }
-                    Waiting::Datagram | Waiting::Room => {
-                        self.files.again(&call, parked.file);
-                        self.handle(&call)
-                    }
-                    Waiting::Accept(listener) => self.accept_from(&call, listener, parked.file),
-                    Waiting::Pipe(_) => {
-                        // The other process may wait for this one to be the last.
-                        drop(parked.file);
-                        self.handle(&call)
-                    }
-                };
-                self.files.done();
-                self.keep_times(&call, parked.deadline, parked.since);
-                self.listener.answer(&call, answer);
-            }
+            self.go_on(parked, true);
         }
         self.look();
+    }
+
+    /// Serves a call again that has waited. `shown` says that a connection may make its listener readable. Returns false if
+    /// the caller is gone.
+    fn go_on(&mut self, parked: Parked, shown: bool) -> bool {
+        let call = parked.call;
+        if !self.listener.is_waiting(&call) {
+            return false;
+        }
+        let answer = match parked.waiting {
+            Waiting::Connect(connecting) => {
+                self.files.again(&call, parked.file);
+                self.connected(&call, connecting)
+            }
+            Waiting::Datagram | Waiting::Room => {
+                self.files.again(&call, parked.file);
+                self.handle(&call)
+            }
+            Waiting::Accept(listener) => self.accept_from(&call, listener, parked.file, shown),
+            Waiting::Pipe(_) => {
+                // The other process may wait for this one to be the last.
+                drop(parked.file);
+                self.handle(&call)
+            }
+        };
+        self.files.done();
+        self.keep_times(&call, parked.deadline, parked.since);
+        self.listener.answer(&call, answer);
+        true
+    }
+
+    /// Gives connections that have come by the work of this thread to the calls that wait for them, and tells the stack
+    /// which others calls wait for.
+    pub(super) fn accept_arrived(&mut self) {
+        let Some(attendant) = self.attendant.take() else {
+            return;
+        };
+        let mut arrived = attendant.arrived();
+        while !arrived.is_empty() {
+            for (listener, mut count) in arrived {
+                while count > 0
+                    && let Some(parked) = self.calls.take_accept(listener)
+                {
+                    count -= usize::from(self.go_on(parked, false));
+                }
+                if count > 0 {
+                    attendant.show(listener);
+                }
+            }
+            arrived = attendant.arrived();
+        }
+        let accepts = self.calls.accepts();
+        if accepts != self.calls.told {
+            attendant.awaits(accepts.clone());
+            self.calls.told = accepts;
+        }
+        self.attendant = Some(attendant);
     }
 
     /// Serves the calls again that have waited by the stack's clock.

@@ -4,7 +4,8 @@
 //!
 //! `poll` may not say that a stream is writable before its handshake is over. The supervisor therefore fills the client's
 //! send buffer, and the stack takes the filling out at the end of the handshake. A listening socket is readable exactly
-//! while a connection waits: the stack writes one byte for each, which `accept` takes out again.
+//! while a connection waits: the stack writes one byte for each, which `accept` takes out again. It writes none for one that a
+//! call waits for, if this thread has made it ([`Attendant::arrived`](crate::Attendant::arrived)).
 use super::super::message::{Longer, Place};
 use super::super::parked::Waiting;
 use super::{Handled, Idle, InetSocket, Supervisor};
@@ -282,24 +283,25 @@ impl Supervisor {
             return self.park(call, file, Waiting::Accept(listener));
         }
         self.still_waiting(call)?;
-        self.accept_from(call, listener, file)
+        self.accept_from(call, listener, file, true)
     }
 
-    /// Serves an `accept` of a listener, whose descriptor `file` is.
+    /// Serves an `accept` of a listener, whose descriptor `file` is. `shown` says that the connection may show.
     pub(in super::super) fn accept_from(
         &mut self,
         call: &Call,
         listener: InetSocket,
         file: OwnedFd,
+        shown: bool,
     ) -> Handled {
         let flags = match call.number {
             libc::SYS_accept4 => call.int(3),
             _ => 0,
         };
         loop {
-            // A byte stands for each connection, also for one that has gone since.
+            // A byte stands for each connection that shows, also for one that has gone since.
             let mut byte = [0];
-            let waits = sys::receive(file.as_fd(), &mut byte, libc::MSG_DONTWAIT) == Ok(1);
+            let waits = shown && sys::receive(file.as_fd(), &mut byte, libc::MSG_DONTWAIT) == Ok(1);
             let accept = InetCall::Accept {
                 socket: listener.id,
                 counted: waits,

@@ -48,6 +48,8 @@ pub struct Inet {
     attendance: Arc<watch::Attendance>,
     /// The streams with something to do when all programs wait, under virtual time.
     later: Mutex<BTreeSet<u64>>,
+    /// What calls of the supervisor that attends wait for.
+    awaited: Mutex<watch::Awaited>,
     /// Held while events are served, so that who holds it finds none half done.
     turn: Mutex<()>,
     /// The streams that the stack has closed. Locked with `sockets` held when one moves.
@@ -266,9 +268,9 @@ impl Engine {
                     value: memory.length as i64,
                     bytes: Vec::new(),
                     file: Some(memory.file.try_clone()?.into()),
+                    ..InetReply::default()
                 })
             }
-                    ..InetReply::default()
             InetCall::LocalAddress(id) => match self.open_socket_of(id) {
                 Ok(socket) => Ok(bytes_only(socket.local_address())),
                 Err(error) => {

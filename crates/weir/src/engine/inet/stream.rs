@@ -57,6 +57,8 @@ const SHUT: u8 = 8;
 const CLOSED: u8 = 16;
 /// The program has closed its end without reading all.
 const BROKEN: u8 = 32;
+/// Connections that wait are to be shown.
+const SHOW: u8 = 64;
 
 /// Returns what an event says about the end of the program's data.
 pub(super) fn ends(events: epoll::EventFlags) -> u8 {
@@ -129,8 +131,6 @@ struct State {
     bulk: bool,
     /// Nothing has been taken out of the pair.
     fresh: bool,
-}
-
     /// The handshake may wait for the first data.
     deferred: bool,
 }
@@ -140,6 +140,8 @@ impl State {
     fn is_untouched(&self) -> bool {
         self.fresh && self.held == 1
     }
+}
+
 /// The events of an end that are watched. Edges: each is served until nothing is left.
 pub(super) fn interest(room: bool) -> epoll::EventFlags {
     let events = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
@@ -165,9 +167,9 @@ impl Stream {
                 known: 0,
                 bulk: false,
                 fresh: true,
+                deferred: false,
             }),
             turn: Turn::default(),
-                deferred: false,
             changes: AtomicU8::new(0),
         }
     }
@@ -203,6 +205,14 @@ impl Stream {
         let state = self.state();
         let over = state.finished && state.phase == Phase::Over(Ending::Closed);
         over && state.known & CLOSED != 0
+    }
+
+    /// The number of connections that wait at a listening `socket` and do not make it readable.
+    pub(super) fn unshown(&self, socket: &Socket) -> usize {
+        match self.state().phase {
+            Phase::Listening { shown } => socket.waiting().saturating_sub(shown),
+            _ => 0,
+        }
     }
 
     /// The supervisor has taken a byte that stood for a connection.
@@ -466,12 +476,14 @@ impl Endpoint {
                 }
             }
             Phase::Listening { ref mut shown } => {
-                // At once, so that a program that accepts until there are no more finds them all.
-                let new = vec![0; socket.waiting().saturating_sub(*shown)];
-                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-                if let Ok(count @ 1..) = send(wire, &new, flags) {
-                    *shown += count;
-                    self.count_wake();
+                let new = socket.waiting().saturating_sub(*shown);
+                if new > 0 && (what & SHOW != 0 || !self.is_awaited(new)) {
+                    // At once, so that a program that accepts until there are no more finds them all.
+                    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                    if let Ok(count @ 1..) = send(wire, &vec![0; new], flags) {
+                        *shown += count;
+                        self.count_wake();
+                    }
                 }
                 look_for_end(wire, state);
                 // What comes later is an event.
@@ -493,6 +505,20 @@ impl Endpoint {
             }
             _ => 0,
         }
+    }
+
+    /// Shows the connections that wait.
+    pub(super) fn show_waiting(&self, cx: &mut Cx<'_>) {
+        self.run(cx, SHOW);
+    }
+
+    /// Returns whether this thread, which attends to the sockets, has a call for each of so many connections. It accepts
+    /// them when it has done its work.
+    fn is_awaited(&self, count: usize) -> bool {
+        self.engine.upgrade().is_some_and(|engine| {
+            engine.inet.attendance.is_mine()
+                && super::lock(&engine.inet.awaited).take(self.id, count)
+        })
     }
 
     /// The program has got something to do.
@@ -758,6 +784,7 @@ fn take_last(cx: &mut Cx<'_>, wire: &OwnedFd, state: &mut State, socket: &Socket
     let held = state.held;
     let mut few = Few::NoRoom;
     let taken = socket.write_with(cx, FEW, &mut |[first, second]| {
+        let room = held + first.len() + second.len();
         let mut old = [0; KEPT];
         let mut parts = [
             IoSliceMut::new(&mut old[..held]),
@@ -787,7 +814,6 @@ fn take(wire: &OwnedFd, room: [&mut [u8]; 2], new: usize, held: &mut usize) -> u
     let [first, second] = room;
     let want = new.min(first.len() + second.len());
     // All but the last new byte leave the pair.
-        let room = held + first.len() + second.len();
     let leave = if want == new { want - 1 } else { want };
     let before = *held;
     let mut got = 0;

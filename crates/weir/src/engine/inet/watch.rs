@@ -6,10 +6,11 @@
 //! sides in turn; two threads would spend more time on waking each other and on the lock of the CPU than on that work.
 //! Under virtual time the driver of the clock serves sockets ([`crate::engine::time`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Condvar, Mutex, PoisonError, Weak};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -29,7 +30,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Whether a supervisor watches the sockets.
 #[derive(Debug, Default)]
 pub(super) struct Attendance {
-    taken: Mutex<bool>,
+    /// The thread of the supervisor that does.
+    by: Mutex<Option<ThreadId>>,
     /// Nobody attends any more.
     left: Condvar,
 }
@@ -37,23 +39,55 @@ pub(super) struct Attendance {
 impl Attendance {
     /// Takes the work over, unless somebody has it.
     fn take(&self) -> bool {
-        !std::mem::replace(&mut *lock(&self.taken), true)
+        let mut by = lock(&self.by);
+        let takes = by.is_none();
+        if takes {
+            *by = Some(std::thread::current().id());
+        }
+        takes
     }
 
     fn leave(&self) {
-        *lock(&self.taken) = false;
+        *lock(&self.by) = None;
         self.left.notify_all();
     }
 
     fn is_taken(&self) -> bool {
-        *lock(&self.taken)
+        lock(&self.by).is_some()
+    }
+
+    /// Returns whether the calling thread attends.
+    pub(super) fn is_mine(&self) -> bool {
+        *lock(&self.by) == Some(std::thread::current().id())
     }
 
     /// Waits for at most `time` until nobody attends. Returns whether that is so.
     fn await_leave(&self, time: Duration) -> bool {
-        let taken = lock(&self.taken);
-        let waited = self.left.wait_timeout_while(taken, time, |taken| *taken);
-        !*waited.unwrap_or_else(PoisonError::into_inner).0
+        let by = lock(&self.by);
+        let waited = (self.left).wait_timeout_while(by, time, |by| by.is_some());
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_none()
+    }
+}
+
+/// The connections that calls of the supervisor that attends wait for.
+#[derive(Debug, Default)]
+pub(super) struct Awaited {
+    /// How many calls there are at each listening stream, in the order of the ids.
+    calls: Vec<(SocketId, usize)>,
+    /// The streams at which connections have come for them.
+    arrived: BTreeSet<u64>,
+}
+
+impl Awaited {
+    /// Returns whether there is a call for each of `count` connections at a listening stream. The supervisor then hears of
+    /// them.
+    pub(super) fn take(&mut self, listener: u64, count: usize) -> bool {
+        let place = (self.calls).binary_search_by_key(&listener, |(listener, _)| listener.0);
+        let enough = place.is_ok_and(|place| self.calls[place].1 >= count);
+        if enough {
+            self.arrived.insert(listener);
+        }
+        enough
     }
 }
 
@@ -75,10 +109,42 @@ impl Attendant for Watcher {
             engine.serve_sockets();
         }
     }
+
+    fn awaits(&self, calls: Vec<(SocketId, usize)>) {
+        if let Some(engine) = self.engine.upgrade() {
+            lock(&engine.inet.awaited).calls = calls;
+        }
+    }
+
+    fn arrived(&self) -> Vec<(SocketId, usize)> {
+        let Some(engine) = self.engine.upgrade() else {
+            return Vec::new();
+        };
+        let arrived = std::mem::take(&mut lock(&engine.inet.awaited).arrived);
+        let unshown = |id| {
+            let endpoint = engine.endpoint(SocketId(id)).ok()?;
+            let socket = endpoint.socket().ok()?;
+            let unshown = endpoint.stream.as_ref()?.unshown(&socket);
+            Some((SocketId(id), unshown))
+        };
+        arrived.into_iter().filter_map(unshown).collect()
+    }
+
+    fn show(&self, listener: SocketId) {
+        if let Some(engine) = self.engine.upgrade()
+            && let Ok(endpoint) = engine.endpoint(listener)
+        {
+            engine.with_cx(|cx| endpoint.show_waiting(cx));
+        }
+    }
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
+        self.awaits(Vec::new());
+        for (listener, _) in self.arrived() {
+            self.show(listener);
+        }
         if let Some(engine) = self.engine.upgrade() {
             engine.inet.attendance.leave();
         }
@@ -263,5 +329,36 @@ fn serve(engine: &Weak<Engine>, attendance: &Attendance, watch: BorrowedFd<'_>) 
         } else {
             engine.serve_sockets();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_taken_if_there_is_a_call_for_each() {
+        let mut awaited = Awaited {
+            calls: vec![(SocketId(3), 2), (SocketId(7), 1)],
+            ..Awaited::default()
+        };
+        assert!(!awaited.take(3, 3) && !awaited.take(5, 1));
+        assert!(awaited.arrived.is_empty());
+        assert!(awaited.take(3, 1) && awaited.take(3, 2) && awaited.take(7, 1));
+        assert!(awaited.arrived.iter().eq(&[3, 7]));
+        awaited.calls.clear();
+        assert!(!awaited.take(7, 1));
+    }
+
+    #[test]
+    fn one_thread_attends_at_a_time() {
+        let attendance = Attendance::default();
+        assert!(!attendance.is_taken() && !attendance.is_mine());
+        assert!(attendance.take() && !attendance.take() && attendance.is_mine());
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(!attendance.take() && !attendance.is_mine()));
+        });
+        attendance.leave();
+        assert!(!attendance.is_mine() && attendance.await_leave(SECOND));
     }
 }
