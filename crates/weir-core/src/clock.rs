@@ -137,11 +137,22 @@ impl Clock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerId {
     time: u64,
-    /// Not 0, so that no timer needs no further word.
+    /// Twice the number of timers armed before and with it, and one more if a packet waits for it. Not 0, so that no
+    /// timer needs no further word.
     seq: NonZeroU64,
 }
 
 impl TimerId {
+    fn new(time: u64, number: u64, holds: Holds) -> Self {
+        let seq = number << 1 | u64::from(holds == Holds::Packet);
+        let seq = NonZeroU64::new(seq).unwrap_or(NonZeroU64::MAX);
+        Self { time, seq }
+    }
+
+    fn holds_packet(self) -> bool {
+        self.seq.get() & 1 != 0
+    }
+
     /// Returns when the timer fires, in ns of the stack's clock.
     pub fn time(&self) -> u64 {
         self.time
@@ -157,13 +168,8 @@ pub enum Holds {
     Nothing,
 }
 
-struct Armed<T> {
-    holds: Holds,
-    what: T,
-}
-
 struct Queue<T> {
-    armed: BTreeMap<TimerId, Armed<T>>,
+    armed: BTreeMap<TimerId, T>,
     last_seq: u64,
     packets: usize,
     sleepers: Sleepers,
@@ -173,6 +179,12 @@ impl<T> Queue<T> {
     /// Returns the time of the next timer.
     fn next_time(&self) -> Option<u64> {
         self.armed.first_key_value().map(|(id, _)| id.time)
+    }
+
+    fn remove(&mut self, id: TimerId) -> Option<T> {
+        let what = self.armed.remove(&id)?;
+        self.packets -= usize::from(id.holds_packet());
+        Some(what)
     }
 }
 
@@ -214,10 +226,9 @@ impl<T> Timers<T> {
     pub fn arm_next(&self, time: u64, holds: Holds, what: T) -> (TimerId, bool) {
         let mut queue = self.queue();
         queue.last_seq += 1;
-        let seq = NonZeroU64::new(queue.last_seq).unwrap_or(NonZeroU64::MAX);
-        let id = TimerId { time, seq };
-        queue.packets += usize::from(holds == Holds::Packet);
-        queue.armed.insert(id, Armed { holds, what });
+        let id = TimerId::new(time, queue.last_seq, holds);
+        queue.packets += usize::from(id.holds_packet());
+        queue.armed.insert(id, what);
         self.tell_first(&queue);
         (id, queue.sleepers.wakes(time))
     }
@@ -242,10 +253,9 @@ impl<T> Timers<T> {
     /// Cancels a timer. Returns its payload, or `None` if it has fired or was already cancelled.
     pub fn cancel(&self, id: TimerId) -> Option<T> {
         let mut queue = self.queue();
-        let armed = queue.armed.remove(&id)?;
-        queue.packets -= usize::from(armed.holds == Holds::Packet);
+        let what = queue.remove(id)?;
         self.tell_first(&queue);
-        Some(armed.what)
+        Some(what)
     }
 
     /// Returns the time of the next timer.
@@ -263,10 +273,9 @@ impl<T> Timers<T> {
         if id.time > now {
             return None;
         }
-        let armed = queue.armed.remove(&id)?;
-        queue.packets -= usize::from(armed.holds == Holds::Packet);
+        let what = queue.remove(id)?;
         self.tell_first(&queue);
-        Some((id.time, armed.what))
+        Some((id.time, what))
     }
 
     /// Notes the time of the first timer.
