@@ -19,7 +19,7 @@ use weir_sync::primitive::atomic::Ordering::{Acquire, Release};
 use weir_sync::rare::Rare;
 use weir_sync::rcu::Guard;
 use weir_sync::seen::Seen;
-use weir_sync::small_map::SmallMap;
+use weir_sync::small_map::SmallTable;
 
 use super::lookup::{Flow, LookupFlags};
 use super::object::{self, Object};
@@ -32,9 +32,9 @@ use super::{Address, Family, FibHost, RouteDevice};
 
 /// The route infos of a family that are in use, by device and content.
 ///
-/// An info lives as long as a prefix refers to it or a reader still holds it. The map holds weak
+/// An info lives as long as a prefix refers to it or a reader still holds it. The tables hold weak
 /// references. A list is swept when an info is added to it, and the map when it has doubled in size. An event
-/// of a device visits the infos of that device alone (`fib_info_devhash`).
+/// of a device visits the infos of that device alone (`fib_info_devhash`), unless there are only a few at all.
 #[derive(Debug)]
 pub(super) struct Infos<D: RouteDevice> {
     known: Mutex<Known<D>, order::Routes>,
@@ -46,11 +46,20 @@ pub(super) struct Infos<D: RouteDevice> {
     sources: AtomicBool,
 }
 
+/// The infos of all places.
+#[derive(Debug)]
+enum Known<D: RouteDevice> {
+    /// Those of a namespace with a few devices are one list.
+    Few(Same<D>),
+    /// It stays so when few are left.
+    Many(Box<ByPlace<D>>),
+}
+
 /// The infos by their place.
 #[derive(Debug)]
-struct Known<D: RouteDevice> {
+struct ByPlace<D: RouteDevice> {
     /// By the index of the only hop's device.
-    devices: SmallMap<u32, OfDevice<D>>,
+    devices: SmallTable<u32, OfDevice<D>>,
     /// Those with several hops.
     several: Rare<OfDevice<D>>,
     /// Those by nexthop objects, which do not follow devices by themselves.
@@ -60,11 +69,18 @@ struct Known<D: RouteDevice> {
 }
 
 /// The place of an info.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Device(u32),
     Several,
     Objects,
+}
+
+impl Place {
+    /// Returns whether an event of a device visits the infos here.
+    fn follows(self, ifindex: u32) -> bool {
+        self == Self::Device(ifindex) || self == Self::Several
+    }
 }
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
@@ -73,7 +89,7 @@ type Same<D> = Vec<Weak<RouteInfo<D>>>;
 /// The number of devices in the map at which to sweep first.
 const FIRST_SWEEP: usize = 4;
 
-/// The number of infos of a device up to which they are a list.
+/// The number of infos up to which those of a device are a list, and those of all places as well.
 const FEW: usize = 16;
 
 /// The infos of one device.
@@ -94,6 +110,19 @@ impl<D: RouteDevice> Default for OfDevice<D> {
 fn sweep<D: RouteDevice>(list: &mut Same<D>) -> bool {
     list.retain(|weak| weak.strong_count() != 0);
     !list.is_empty()
+}
+
+/// Removes the infos whose routes are all gone. Returns whether any is left.
+fn forget_ended<D: RouteDevice>(list: &mut Same<D>) -> bool {
+    list.retain(|weak| weak.upgrade().is_some_and(|info| !info.has_ended()));
+    !list.is_empty()
+}
+
+/// Calls `visit` for each info that a table has a route of.
+fn each_in<D: RouteDevice>(list: &Same<D>, visit: &mut impl FnMut(&Arc<RouteInfo<D>>)) {
+    let used = list.iter().filter_map(Weak::upgrade);
+    used.filter(|info| info.is_used())
+        .for_each(|info| visit(&info));
 }
 
 impl<D: RouteDevice> OfDevice<D> {
@@ -140,18 +169,10 @@ impl<D: RouteDevice> OfDevice<D> {
 
     /// Removes the infos whose routes are all gone. Returns whether any is left.
     fn forget_ended(&mut self) -> bool {
-        let stays =
-            |weak: &Weak<RouteInfo<D>>| weak.upgrade().is_some_and(|info| !info.has_ended());
         match self {
-            Self::Few(list) => {
-                list.retain(stays);
-                !list.is_empty()
-            }
+            Self::Few(list) => forget_ended(list),
             Self::Many(many) => {
-                many.0.retain(|_, list| {
-                    list.retain(stays);
-                    !list.is_empty()
-                });
+                many.0.retain(|_, list| forget_ended(list));
                 !many.0.is_empty()
             }
         }
@@ -170,14 +191,9 @@ impl<D: RouteDevice> OfDevice<D> {
 
     /// Calls `visit` for each info that a table has a route of.
     fn each(&self, visit: &mut impl FnMut(&Arc<RouteInfo<D>>)) {
-        let mut list = |list: &Same<D>| {
-            let used = list.iter().filter_map(Weak::upgrade);
-            used.filter(|info| info.is_used())
-                .for_each(|info| visit(&info));
-        };
         match self {
-            Self::Few(infos) => list(infos),
-            Self::Many(many) => many.0.values().for_each(list),
+            Self::Few(list) => each_in(list, visit),
+            Self::Many(many) => many.0.values().for_each(|list| each_in(list, visit)),
         }
     }
 }
@@ -203,10 +219,10 @@ fn place_of<D: RouteDevice>(info: &RouteInfo<D>) -> Place {
     }
 }
 
-impl<D: RouteDevice> Default for Known<D> {
+impl<D: RouteDevice> Default for ByPlace<D> {
     fn default() -> Self {
         Self {
-            devices: SmallMap::default(),
+            devices: SmallTable::default(),
             several: Rare::default(),
             objects: Rare::default(),
             limit: FIRST_SWEEP,
@@ -214,7 +230,7 @@ impl<D: RouteDevice> Default for Known<D> {
     }
 }
 
-impl<D: RouteDevice> Known<D> {
+impl<D: RouteDevice> ByPlace<D> {
     /// Returns the infos of a place, to add one.
     fn at(&mut self, place: Place) -> &mut OfDevice<D> {
         let device = match place {
@@ -227,6 +243,53 @@ impl<D: RouteDevice> Known<D> {
             self.limit = (self.devices.len() * 2).max(FIRST_SWEEP);
         }
         self.devices.or_default(device)
+    }
+}
+
+impl<D: RouteDevice> Default for Known<D> {
+    fn default() -> Self {
+        Self::Few(Vec::new())
+    }
+}
+
+impl<D: RouteDevice> Known<D> {
+    /// Returns the infos among which one with the same place and content is, if there is one.
+    fn candidates(&self, info: &RouteInfo<D>) -> &[Weak<RouteInfo<D>>] {
+        let by = match self {
+            Self::Few(list) => return list,
+            Self::Many(by) => by,
+        };
+        let infos = match place_of(info) {
+            Place::Several => by.several.get(),
+            Place::Objects => by.objects.get(),
+            Place::Device(device) => by.devices.get(&device),
+        };
+        infos.map_or(&[], |infos| infos.candidates(info))
+    }
+
+    fn add(&mut self, info: &Arc<RouteInfo<D>>) {
+        let list = match self {
+            Self::Many(by) => return by.at(place_of(info)).add(info),
+            Self::Few(list) => list,
+        };
+        if list.len() == list.capacity() {
+            sweep(list);
+        }
+        if list.len() < FEW {
+            // A device that is up has two IPv6 routes or more.
+            if list.len() == list.capacity() {
+                list.reserve_exact(2);
+            }
+            list.push(Arc::downgrade(info));
+            return;
+        }
+        let mut by = Box::<ByPlace<D>>::default();
+        let known = std::mem::take(list).into_iter().filter_map(|w| w.upgrade());
+        for known in known {
+            by.at(place_of(&known)).add(&known);
+        }
+        by.at(place_of(info)).add(info);
+        *self = Self::Many(by);
     }
 }
 
@@ -263,9 +326,8 @@ impl<D: RouteDevice> Infos<D> {
         if info.hops.iter().any(is_marked) {
             self.mark();
         }
-        let infos = known.at(place);
         // Don't share a dead one: it is about to be removed, even if readers still see it.
-        let candidates = infos.candidates(&info).iter().filter_map(Weak::upgrade);
+        let candidates = known.candidates(&info).iter().filter_map(Weak::upgrade);
         let twin = candidates.into_iter().find(|other| {
             let dead = other.hops.iter().any(|hop| hop.flags() & flag::DEAD != 0);
             other.is_used() && !dead && !other.is_dead() && other.same(&info)
@@ -274,7 +336,7 @@ impl<D: RouteDevice> Infos<D> {
             return twin;
         }
         let info = Arc::new(info);
-        infos.add(&info);
+        known.add(&info);
         info
     }
 
@@ -302,22 +364,31 @@ impl<D: RouteDevice> Infos<D> {
 
     /// Calls `visit` for each info that a table has a route of, in arbitrary order.
     pub(super) fn each(&self, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
-        let known = self.known.lock();
-        let others = known.several.get().into_iter().chain(known.objects.get());
-        for infos in known.devices.values().chain(others) {
-            infos.each(&mut visit);
+        match &*self.known.lock() {
+            Known::Few(list) => each_in(list, &mut visit),
+            Known::Many(by) => {
+                let others = by.several.get().into_iter().chain(by.objects.get());
+                for infos in by.devices.values().chain(others) {
+                    infos.each(&mut visit);
+                }
+            }
         }
     }
 
     /// Calls `visit` for each info by a nexthop object.
     fn each_by(&self, object: &Arc<Object<D>>, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
-        let known = self.known.lock();
-        if let Some(infos) = known.objects.get() {
-            infos.each(&mut |info: &Arc<RouteInfo<D>>| {
-                if info.is_by(object) {
-                    visit(info);
+        let mut those = |info: &Arc<RouteInfo<D>>| {
+            if info.is_by(object) {
+                visit(info);
+            }
+        };
+        match &*self.known.lock() {
+            Known::Few(list) => each_in(list, &mut those),
+            Known::Many(by) => {
+                if let Some(infos) = by.objects.get() {
+                    infos.each(&mut those);
                 }
-            });
+            }
         }
     }
 
@@ -328,19 +399,24 @@ impl<D: RouteDevice> Infos<D> {
         }
         let mut known = self.known.lock();
         info.note_known();
-        let infos = known.at(place_of(info));
-        let mut candidates = infos.candidates(info).iter();
+        let mut candidates = known.candidates(info).iter();
         if !candidates.any(|other| std::ptr::eq(other.as_ptr(), Arc::as_ptr(info))) {
-            infos.add(info);
+            known.add(info);
         }
     }
 
-    /// Forgets the infos of a device whose routes are all gone.
+    /// Forgets the infos of a device whose routes are all gone. If there are only a few, it forgets those of all devices.
     pub(super) fn forget_ended(&self, ifindex: u32) {
-        let mut known = self.known.lock();
-        let infos = known.devices.get_mut(&ifindex);
-        if infos.is_some_and(|infos| !infos.forget_ended()) {
-            known.devices.remove(&ifindex);
+        match &mut *self.known.lock() {
+            Known::Few(list) => {
+                forget_ended(list);
+            }
+            Known::Many(by) => {
+                let infos = by.devices.get_mut(&ifindex);
+                if infos.is_some_and(|infos| !infos.forget_ended()) {
+                    by.devices.remove(&ifindex);
+                }
+            }
         }
     }
 
@@ -349,10 +425,18 @@ impl<D: RouteDevice> Infos<D> {
         if !self.seen.may_have(ifindex) {
             return;
         }
-        let known = self.known.lock();
-        let places = [known.devices.get(&ifindex), known.several.get()];
-        for infos in places.into_iter().flatten() {
-            infos.each(&mut visit);
+        match &*self.known.lock() {
+            Known::Few(list) => each_in(list, &mut |info: &Arc<RouteInfo<D>>| {
+                if place_of(info).follows(ifindex) {
+                    visit(info);
+                }
+            }),
+            Known::Many(by) => {
+                let places = [by.devices.get(&ifindex), by.several.get()];
+                for infos in places.into_iter().flatten() {
+                    infos.each(&mut visit);
+                }
+            }
         }
     }
 }
