@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use weir_sync::hash::RcuHash;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rare::Rare;
 use weir_sync::rcu::{Domain, Guard};
+use weir_sync::small_hash::SmallHash;
 use weir_sync::small_map::{SmallMap, SmallTable};
 
 use crate::conf::{Conf, Core};
@@ -76,7 +76,8 @@ pub struct Namespace {
     /// The stack-wide id.
     pub id: NsId,
     links: Mutex<Links, order::Links>,
-    devices: RcuHash<u32, Arc<Device>>,
+    /// The devices by index, for the data path. Changes hold `links`.
+    devices: SmallHash<u32, Arc<Device>>,
     /// Set when the namespace is being torn down. No new device may enter then.
     closing: AtomicBool,
     /// The number of addresses generated so far; see [`Namespace::random_mac`].
@@ -135,7 +136,7 @@ impl Namespace {
         Self {
             id,
             links: Mutex::default(),
-            devices: RcuHash::new(domain),
+            devices: SmallHash::new(domain),
             closing: AtomicBool::new(false),
             macs: AtomicU32::new(0),
             seed,

@@ -22,6 +22,7 @@
 //! | [`once_box`] | a value that is made on first use, behind one word |
 //! | [`rare`] | state that nearly every object lacks, of one word until it is first changed |
 //! | [`slab`] | an allocator for objects of one type, with bulk operations |
+//! | [`small_hash`] | a hash table whose readers take no lock, that is a list while it is small |
 //! | [`small_map`] | a sorted map that is a list while it is small |
 //! | [`spin`] | a spinlock that counts acquisitions, contention and wait time |
 //! | [`turn`] | one of several threads serves an object for all of them |
@@ -62,6 +63,7 @@ pub mod rcu;
 pub mod seen;
 pub mod sieve;
 pub mod slab;
+pub mod small_hash;
 pub mod small_map;
 pub mod spin;
 pub mod turn;
