@@ -17,7 +17,7 @@ use crate::device::{Device, Mac};
 use crate::stack::Stack;
 
 /// An address of a list (`struct netdev_hw_addr`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// The address.
     pub mac: Mac,
@@ -42,31 +42,101 @@ pub enum Reference {
     Exclusive,
 }
 
+impl Entry {
+    fn new(mac: Mac) -> Self {
+        Self {
+            mac,
+            users: 1,
+            global: false,
+            synced: 0,
+            passed: 0,
+        }
+    }
+}
+
+/// The groups of all nodes (IPv6) and of all hosts (IPv4). Nearly every device accepts them before others, for IP alone.
+const USUAL: [Mac; 2] = [[0x33, 0x33, 0, 0, 0, 1], [0x01, 0, 0x5e, 0, 0, 1]];
+
 /// A list of addresses, in the order in which they were added.
 #[derive(Debug, Default)]
-pub struct List(Vec<Entry>);
+pub struct List {
+    /// The addresses of [`USUAL`], as a bitmap, that are in front of `rest` with one plain reference each. They take no
+    /// memory there.
+    usual: u8,
+    rest: Box<[Entry]>,
+}
 
 impl List {
-    /// Returns the entries.
-    pub fn entries(&self) -> &[Entry] {
-        &self.0
+    fn usual(&self) -> impl Iterator<Item = Entry> + use<> {
+        let usual = self.usual;
+        let own = move |(at, mac)| (usual >> at & 1 == 1).then(|| Entry::new(mac));
+        USUAL.into_iter().enumerate().filter_map(own)
     }
 
+    /// Returns the entries.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        self.usual().chain(self.rest.iter().copied())
+    }
+
+    /// Returns whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.usual == 0 && self.rest.is_empty()
+    }
+
+    /// Adds a plain reference to an address of [`USUAL`] where that takes no memory. Returns whether it did.
+    fn add_usual(&mut self, mac: Mac) -> bool {
+        let at = USUAL.iter().position(|usual| *usual == mac);
+        // The entries are in the order in which they came.
+        let fits = |at: &usize| self.rest.is_empty() && self.usual >> at == 0;
+        match at.filter(fits) {
+            Some(at) => {
+                self.usual |= 1 << at;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Removes a plain reference to an address of [`USUAL`] that takes no memory. Returns whether it did.
+    fn remove_usual(&mut self, mac: Mac) -> bool {
+        let at = USUAL.iter().position(|usual| *usual == mac);
+        let there = |at: &usize| self.usual >> at & 1 == 1;
+        match at.filter(there) {
+            Some(at) => {
+                self.usual &= !(1 << at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Returns all entries, to be changed.
+    fn all(&mut self) -> &mut [Entry] {
+        if self.usual != 0 {
+            self.rest = self.entries().collect();
+            self.usual = 0;
+        }
+        &mut self.rest
+    }
+
+    /// Returns the place of an address in `rest`, where its entry is then.
     fn find(&mut self, mac: Mac) -> Option<usize> {
+        if USUAL.contains(&mac) {
+            self.all();
+        }
         // The newest addresses are looked for most often.
-        self.0.iter().rposition(|entry| entry.mac == mac)
+        self.rest.iter().rposition(|entry| entry.mac == mac)
     }
 
     fn push(&mut self, mac: Mac, global: bool, synced: u32) {
-        // A device that is up has the groups of all hosts of both families, and that of its link-local address.
-        self.0.reserve_exact(if self.0.is_empty() { 3 } else { 1 });
-        self.0.push(Entry {
-            mac,
-            users: 1,
+        let mut rest = std::mem::take(&mut self.rest).into_vec();
+        rest.reserve_exact(1);
+        rest.push(Entry {
             global,
             synced,
-            passed: 0,
+            ..Entry::new(mac)
         });
+        self.rest = rest.into();
     }
 
     /// Adds a reference (`__hw_addr_add_ex`).
@@ -75,7 +145,10 @@ impl List {
     /// EEXIST if the reference is exclusive and the address is in the list.
     pub fn add(&mut self, mac: Mac, reference: Reference) -> Result<(), Error> {
         let global = reference != Reference::Plain;
-        let Some(entry) = self.find(mac).and_then(|at| self.0.get_mut(at)) else {
+        if !global && self.add_usual(mac) {
+            return Ok(());
+        }
+        let Some(entry) = self.find(mac).and_then(|at| self.rest.get_mut(at)) else {
             self.push(mac, global, 0);
             return Ok(());
         };
@@ -95,8 +168,11 @@ impl List {
     /// ENOENT if there is no such reference.
     pub fn remove(&mut self, mac: Mac, reference: Reference) -> Result<(), Error> {
         let none = || Error::new(errno::ENOENT);
+        if reference == Reference::Plain && self.remove_usual(mac) {
+            return Ok(());
+        }
         let at = self.find(mac).ok_or_else(none)?;
-        let entry = self.0.get_mut(at).ok_or_else(none)?;
+        let entry = self.rest.get_mut(at).ok_or_else(none)?;
         if reference != Reference::Plain && !std::mem::replace(&mut entry.global, false) {
             return Err(none());
         }
@@ -106,17 +182,19 @@ impl List {
 
     /// Drops one reference, and the entry with the last one.
     fn release(&mut self, at: usize) {
-        if let Some(entry) = self.0.get_mut(at) {
+        if let Some(entry) = self.rest.get_mut(at) {
             entry.users -= 1;
             if entry.users == 0 {
-                self.0.remove(at);
+                let mut rest = std::mem::take(&mut self.rest).into_vec();
+                rest.remove(at);
+                self.rest = rest.into();
             }
         }
     }
 
     /// Takes an address over from a device above.
     fn take_over(&mut self, mac: Mac) {
-        match self.find(mac).and_then(|at| self.0.get_mut(at)) {
+        match self.find(mac).and_then(|at| self.rest.get_mut(at)) {
             None => self.push(mac, false, 1),
             Some(entry) => {
                 entry.synced += 1;
@@ -131,7 +209,7 @@ impl List {
         let Some(at) = self.find(mac) else {
             return false;
         };
-        match self.0.get_mut(at) {
+        match self.rest.get_mut(at) {
             Some(entry) if entry.synced != 0 => entry.synced -= 1,
             _ => return false,
         }
@@ -143,7 +221,7 @@ impl List {
     /// below still refers to (`__hw_addr_sync`).
     fn pass_on(&mut self, below: &mut Self) {
         let mut at = 0;
-        while let Some(entry) = self.0.get_mut(at) {
+        while let Some(entry) = self.all().get_mut(at) {
             if entry.passed == 0 {
                 below.take_over(entry.mac);
                 entry.passed += 1;
@@ -158,7 +236,7 @@ impl List {
     /// Takes one address back from the list of a device below (`__hw_addr_unsync_one`). Returns
     /// whether the entry is gone.
     fn take_back(&mut self, at: usize, below: &mut Self) -> bool {
-        let Some(entry) = self.0.get_mut(at) else {
+        let Some(entry) = self.rest.get_mut(at) else {
             return false;
         };
         if !below.give_back(entry.mac) {
@@ -173,7 +251,7 @@ impl List {
     /// Takes all addresses back from the list of a device below (`__hw_addr_unsync`).
     fn take_all_back(&mut self, below: &mut Self) {
         let mut at = 0;
-        while let Some(entry) = self.0.get(at) {
+        while let Some(entry) = self.all().get(at) {
             if entry.passed == 0 || !self.take_back(at, below) {
                 at += 1;
             }
@@ -212,9 +290,9 @@ impl Taken {
     }
 
     /// Returns the unicast addresses (`dev->uc`).
-    pub fn unicast(&self) -> &List {
-        static NONE: List = List(Vec::new());
-        self.unicast.get().map_or(&NONE, |unicast| &unicast.list)
+    pub fn unicast(&self) -> impl Iterator<Item = Entry> + '_ {
+        let unicast = self.unicast.get().into_iter();
+        unicast.flat_map(|unicast| unicast.list.entries())
     }
 
     /// Returns the unicast and the multicast addresses, to be changed.
@@ -279,7 +357,7 @@ pub fn changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
         let turned = !device.link.has_unicast_filter() && {
             let mut taken = device.taken();
             taken.unicast.made().is_some_and(|unicast| {
-                let wanted = !unicast.list.entries().is_empty();
+                let wanted = !unicast.list.is_empty();
                 std::mem::replace(&mut unicast.promiscuous, wanted) != wanted
             })
         };
@@ -337,11 +415,65 @@ pub fn pass_on(stack: &Stack, guard: &Guard, upper: &Device, lower: &Arc<Device>
 mod tests {
     use super::*;
 
+    /// Makes a list in which every entry takes memory.
+    fn plain(entries: impl Iterator<Item = Entry>) -> List {
+        List {
+            usual: 0,
+            rest: entries.collect(),
+        }
+    }
+
+    #[test]
+    fn usual_addresses_are_like_others() {
+        let macs = [USUAL[0], USUAL[1], A, B];
+        for seed in 0..2_000 {
+            let (mut list, mut below) = (List::default(), List::default());
+            for step in 0..20 {
+                let bits = crate::random::mix(seed << 8 | step);
+                let (op, which) = (bits >> 8 & 7, (bits & 3) as usize);
+                let mut others = (plain(list.entries()), plain(below.entries()));
+                let done = [(&mut list, &mut below), (&mut others.0, &mut others.1)].map(
+                    |(list, below)| match op {
+                        0..3 => list.add(macs[which], Reference::Plain).is_ok(),
+                        3 | 4 => list.remove(macs[which], Reference::Plain).is_ok(),
+                        5 => list.add(macs[which], Reference::Global).is_ok(),
+                        6 => list.remove(macs[which], Reference::Global).is_ok(),
+                        _ => {
+                            match which {
+                                0 => list.take_all_back(below),
+                                1 => return below.add(macs[0], Reference::Plain).is_ok(),
+                                _ => list.pass_on(below),
+                            }
+                            true
+                        }
+                    },
+                );
+                assert_eq!(done[0], done[1], "seed {seed}, step {step}");
+                assert!(list.entries().eq(others.0.entries()), "seed {seed}");
+                assert!(below.entries().eq(others.1.entries()), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn usual_addresses_take_no_memory() {
+        let mut list = List::default();
+        for mac in USUAL {
+            list.add(mac, Reference::Plain).unwrap();
+        }
+        list.add(A, Reference::Plain).unwrap();
+        assert_eq!((list.entries().count(), list.rest.len()), (3, 1));
+        list.remove(USUAL[1], Reference::Plain).unwrap();
+        list.remove(A, Reference::Plain).unwrap();
+        list.remove(USUAL[0], Reference::Plain).unwrap();
+        assert!(list.is_empty());
+    }
+
     const A: Mac = [1, 0, 0, 0, 0, 1];
     const B: Mac = [1, 0, 0, 0, 0, 2];
 
     fn shown(list: &List) -> Vec<(u8, u32, bool)> {
-        let entries = list.entries().iter();
+        let entries = list.entries();
         entries.map(|e| (e.mac[5], e.users, e.global)).collect()
     }
 
@@ -361,7 +493,7 @@ mod tests {
         assert_eq!(shown(&list), [(1, 1, false)]);
         list.remove(A, Reference::Plain).unwrap();
         assert!(list.remove(A, Reference::Plain).is_err());
-        assert!(list.entries().is_empty());
+        assert!(list.is_empty());
     }
 
     #[test]
@@ -394,6 +526,6 @@ mod tests {
         one.take_all_back(&mut below);
         assert_eq!(shown(&below), [(1, 1, false)]);
         two.take_all_back(&mut below);
-        assert!(below.entries().is_empty());
+        assert!(below.is_empty());
     }
 }

@@ -499,8 +499,10 @@ impl Bond {
         let mut wanted: [Vec<Mac>; 2] = Default::default();
         if on {
             let taken = master.taken();
-            let macs = |list: &taken::List| list.entries().iter().map(|entry| entry.mac).collect();
-            wanted = [macs(taken.unicast()), macs(&taken.multicast)];
+            wanted = [
+                taken.unicast().map(|entry| entry.mac).collect(),
+                taken.multicast.entries().map(|entry| entry.mac).collect(),
+            ];
         }
         if on && self.uses_lacp() && !wanted[1].contains(&LACP_GROUP) {
             wanted[1].push(LACP_GROUP);

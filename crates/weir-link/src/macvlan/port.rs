@@ -51,7 +51,7 @@ impl Filter {
     /// Returns what a device accepts at present.
     pub fn of(device: &Device) -> Self {
         let taken = device.taken();
-        let entries = taken.multicast.entries().iter();
+        let entries = taken.multicast.entries();
         let mut groups: Vec<u64> = entries.map(|entry| word(entry.mac)).collect();
         groups.push(word(device.broadcast()));
         groups.sort_unstable();

@@ -132,10 +132,9 @@ fn shown(device: &Device) -> Vec<Vec<u8>> {
         out.bytes().to_vec()
     };
     let taken = device.taken();
-    let entries = [taken.unicast(), &taken.multicast].map(|list| list.entries().iter());
-    entries
-        .into_iter()
-        .flatten()
+    taken
+        .unicast()
+        .chain(taken.multicast.entries())
         .map(|entry| message(&entry.mac))
         .collect()
 }
