@@ -67,9 +67,60 @@ pub(super) struct State {
     /// The memberships, oldest first. Linux's list begins with the newest.
     pub list: Vec<Group>,
     pub reports: Rare<Reports>,
+    /// The device is a member of [`ALL_HOSTS`], has its link-layer address in its list, and that membership is not in
+    /// `list`: it is older than those there, and has one user. Nearly every device that is up has it first and never
+    /// reports it.
+    hosts: bool,
+}
+
+impl Group {
+    fn new(address: Ipv4Addr) -> Self {
+        Self {
+            address,
+            users: 1,
+            loaded: false,
+            reported: false,
+            timer: None,
+            unsolicited: 0,
+            changes: 0,
+        }
+    }
+
+    fn shown(&self, now: u64) -> Shown {
+        Shown {
+            address: self.address,
+            users: self.users,
+            wait: self.timer.map(|timer| timer.time().saturating_sub(now)),
+            reported: self.reported,
+        }
+    }
 }
 
 impl State {
+    /// Returns the membership that is not in the list.
+    fn unlisted(&self) -> Option<Group> {
+        self.hosts.then(|| Group {
+            loaded: true,
+            ..Group::new(ALL_HOSTS)
+        })
+    }
+
+    /// Returns the addresses of all memberships.
+    fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
+        let listed = self.list.iter().map(|group| group.address);
+        self.hosts.then_some(ALL_HOSTS).into_iter().chain(listed)
+    }
+
+    /// Puts a membership that is about to change into the list.
+    fn unfold(&mut self, address: Ipv4Addr) {
+        if address == ALL_HOSTS
+            && let Some(group) = self.unlisted()
+        {
+            self.list.insert(0, group);
+            self.hosts = false;
+        }
+    }
+
     /// Forgets that a group was left.
     fn forget_leave(&mut self, address: Ipv4Addr) {
         if let Some(reports) = self.reports.made() {
@@ -105,20 +156,15 @@ impl Groups {
 
     /// Returns whether the device is a member of a group (`ip_check_mc_rcu`).
     pub fn has(&self, address: Ipv4Addr) -> bool {
-        let is = |group: &Group| group.address == address;
-        self.sketch.may_have(address) && self.lock().list.iter().any(is)
+        self.sketch.may_have(address) && self.lock().addresses().any(|own| own == address)
     }
 
     /// Returns the memberships, newest first.
     pub fn list(&self, now: u64) -> Vec<Shown> {
         let state = self.lock();
-        let shown = |group: &Group| Shown {
-            address: group.address,
-            users: group.users,
-            wait: group.timer.map(|timer| timer.time().saturating_sub(now)),
-            reported: group.reported,
-        };
-        state.list.iter().rev().map(shown).collect()
+        let listed = state.list.iter().rev().map(|group| group.shown(now));
+        let unlisted = state.unlisted().map(|group| group.shown(now));
+        listed.chain(unlisted).collect()
     }
 
     /// Joins a group, or adds a user to a membership (`ip_mc_inc_group`).
@@ -127,6 +173,7 @@ impl Groups {
     }
 
     fn join_locked(&self, site: &Site<'_>, state: &mut State, address: Ipv4Addr) {
+        state.unfold(address);
         let known = state
             .list
             .iter_mut()
@@ -137,17 +184,8 @@ impl Groups {
             return;
         }
         state.list.reserve_exact(1);
-        state.list.push(Group {
-            address,
-            users: 1,
-            loaded: false,
-            reported: false,
-            timer: None,
-            unsolicited: 0,
-            changes: 0,
-        });
-        self.sketch
-            .set(state.list.iter().map(|group| group.address));
+        state.list.push(Group::new(address));
+        self.sketch.set(state.addresses());
         state.forget_leave(address);
         let at = state.list.len() - 1;
         added(site, state, at);
@@ -159,6 +197,7 @@ impl Groups {
     }
 
     fn leave_locked(&self, site: &Site<'_>, state: &mut State, address: Ipv4Addr) {
+        state.unfold(address);
         let found = state
             .list
             .iter()
@@ -171,8 +210,7 @@ impl Groups {
             }
         }
         let mut group = state.list.remove(at);
-        self.sketch
-            .set(state.list.iter().map(|group| group.address));
+        self.sketch.set(state.addresses());
         dropped(site, &mut state.reports, &mut group);
     }
 
@@ -180,6 +218,11 @@ impl Groups {
     /// (`ip_mc_up`).
     pub fn up(&self, site: &Site<'_>) {
         let mut state = self.lock();
+        if state.list.is_empty() && !state.hosts {
+            state.hosts = true;
+            self.sketch.set(state.addresses());
+            return load(site, ALL_HOSTS);
+        }
         self.join_locked(site, &mut state, ALL_HOSTS);
         for at in (0..state.list.len()).rev() {
             if let Some(group) = state.list.get(at) {
@@ -196,12 +239,20 @@ impl Groups {
     }
 
     fn down_locked(&self, site: &Site<'_>, state: &mut State) {
-        let State { list, reports } = &mut *state;
+        let State {
+            list,
+            reports,
+            hosts,
+        } = &mut *state;
         for group in list.iter_mut().rev() {
             dropped(site, reports, group);
         }
         if let Some(reports) = reports.made() {
             reports.stop(site);
+        }
+        if std::mem::take(hosts) {
+            self.sketch.set(state.addresses());
+            return unload(site, ALL_HOSTS);
         }
         self.leave_locked(site, state, ALL_HOSTS);
     }
@@ -218,27 +269,39 @@ impl Groups {
     }
 }
 
+/// Adds the link-layer address of a group to the device's list.
+fn load(site: &Site<'_>, address: Ipv4Addr) {
+    if site.device.link.hardware_type() == arphrd::ETHER {
+        let mac = multicast_v4(address.octets());
+        // A plain reference is always granted.
+        let _ = taken::add_group(site.stack, site.guard, site.device, mac, Reference::Plain);
+    }
+}
+
+/// Removes the link-layer address of a group from the device's list.
+fn unload(site: &Site<'_>, address: Ipv4Addr) {
+    if site.device.link.hardware_type() == arphrd::ETHER {
+        let mac = multicast_v4(address.octets());
+        // The device loses its list on a move to another namespace.
+        let _ = taken::remove_group(site.stack, site.guard, site.device, mac, Reference::Plain);
+    }
+}
+
 /// Has the device accept a group and reports it (`igmp_group_added`).
 fn added(site: &Site<'_>, state: &mut State, at: usize) {
-    let device = site.device;
     let Some(group) = state.list.get_mut(at) else {
         return;
     };
-    if !std::mem::replace(&mut group.loaded, true) && device.link.hardware_type() == arphrd::ETHER {
-        let mac = multicast_v4(group.address.octets());
-        // A plain reference is always granted.
-        let _ = taken::add_group(site.stack, site.guard, device, mac, Reference::Plain);
+    if !std::mem::replace(&mut group.loaded, true) {
+        load(site, group.address);
     }
     super::igmp::joined(site, state, at);
 }
 
 /// Has the device no longer accept a group and reports that (`igmp_group_dropped`).
 fn dropped(site: &Site<'_>, reports: &mut Rare<Reports>, group: &mut Group) {
-    let device = site.device;
-    if std::mem::replace(&mut group.loaded, false) && device.link.hardware_type() == arphrd::ETHER {
-        let mac = multicast_v4(group.address.octets());
-        // The device loses its list on a move to another namespace.
-        let _ = taken::remove_group(site.stack, site.guard, device, mac, Reference::Plain);
+    if std::mem::replace(&mut group.loaded, false) {
+        unload(site, group.address);
     }
     let reported = group.reported;
     if let Some(timer) = group.timer.take() {

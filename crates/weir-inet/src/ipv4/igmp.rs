@@ -222,7 +222,7 @@ fn is_reported(site: &Site<'_>, address: Ipv4Addr) -> bool {
 
 /// Reports a new membership (`igmp_group_added`).
 pub(super) fn joined(site: &Site<'_>, state: &mut State, at: usize) {
-    let State { list, reports } = state;
+    let State { list, reports, .. } = state;
     let wanted = list
         .get_mut(at)
         .filter(|group| is_reported(site, group.address));
@@ -271,7 +271,7 @@ fn report_one(cx: &mut Cx<'_>, device: &Arc<Device>, address: Ipv4Addr) {
     let site = Site::new(cx.stack, cx.guard, &ns, device);
     {
         let mut state = device.ipv4().groups.lock();
-        let State { list, reports } = &mut *state;
+        let State { list, reports, .. } = &mut *state;
         let group = list.iter_mut().find(|group| group.address == address);
         let Some(group) = group else { return };
         if group.timer.take().is_none() {
@@ -324,7 +324,7 @@ fn report_changes(cx: &mut Cx<'_>, device: &Arc<Device>) {
     let mut records = Vec::new();
     {
         let mut state = device.ipv4().groups.lock();
-        let State { list, reports } = &mut *state;
+        let State { list, reports, .. } = &mut *state;
         let reports = reports.change();
         if reports.timer.take().is_none() {
             return;
@@ -478,7 +478,7 @@ fn answer_all(site: &Site<'_>, most: u64) {
 /// Arms the timers of the groups that a query concerns (`igmp_mod_timer`).
 fn answer_each(site: &Site<'_>, asked: Ipv4Addr, most: u64) {
     let mut state = site.device.ipv4().groups.lock();
-    let State { list, reports } = &mut *state;
+    let State { list, reports, .. } = &mut *state;
     let reports = reports.change();
     let now = site.stack.clock.now();
     for group in list.iter_mut().rev() {

@@ -30,7 +30,7 @@ use weir_sync::rcu::{Domain, Guard, PublishedOption};
 use weir_sync::small_map::SmallMap;
 
 use super::facts::Facts;
-use super::group::{ALL_NODES, ALL_ROUTERS, ROUTERS};
+use super::group::{ALL_ROUTERS, ROUTERS};
 use super::select::reach;
 use crate::addresses::{Changes, FOREVER, Listed, is_over, rest};
 use crate::clock::{SECOND, TimerId};
@@ -898,8 +898,7 @@ impl Addresses {
         }
         let routes = site.on(Ipv6Conf::Forwarding) && site.has_multicast();
         let routers = routes.then_some(ALL_ROUTERS);
-        let groups = ALL_NODES.into_iter().chain(routers);
-        site.device.ipv6().groups.join_all(site, groups);
+        site.device.ipv6().groups.start(site, routers);
     }
 
     /// Handles a device that went up (`NETDEV_UP`).

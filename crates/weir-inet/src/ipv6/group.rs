@@ -112,15 +112,53 @@ pub struct Shown {
     pub wait: u64,
 }
 
+/// The memberships in the groups of all nodes, which nearly every device joins first, has once, and never reports.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Nodes {
+    /// The list has what there is.
+    #[default]
+    Listed,
+    /// They stand for two entries in front of the list, of one user each.
+    Joined,
+    /// Likewise, and the link-layer address is in the device's list.
+    Loaded,
+}
+
 /// The state that the lock guards.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// The memberships, oldest first. Linux's list begins with the newest.
+    /// The memberships beside those of `nodes`, oldest first. Linux's list begins with the newest.
     pub list: Vec<Group>,
     pub reports: Rare<Reports>,
+    nodes: Nodes,
 }
 
 impl State {
+    /// Returns the memberships that are not in the list, oldest first.
+    fn unlisted(&self) -> impl DoubleEndedIterator<Item = Group> + use<> {
+        let nodes = self.nodes;
+        let groups = (nodes != Nodes::Listed).then(|| ALL_NODES.map(Group::new));
+        groups.into_iter().flatten().map(move |mut group| {
+            group.loaded = nodes == Nodes::Loaded && group.scope() >= LINK_SCOPE;
+            group
+        })
+    }
+
+    /// Returns the addresses of all memberships.
+    fn addresses(&self) -> impl Iterator<Item = Ipv6Addr> {
+        let listed = self.list.iter().map(|group| group.address);
+        self.unlisted().map(|group| group.address).chain(listed)
+    }
+
+    /// Puts a membership that is about to change into the list.
+    fn unfold(&mut self, address: Ipv6Addr) {
+        if self.nodes != Nodes::Listed && ALL_NODES.contains(&address) {
+            let unlisted = self.unlisted();
+            drop(self.list.splice(0..0, unlisted));
+            self.nodes = Nodes::Listed;
+        }
+    }
+
     /// Forgets that a group was left.
     fn forget_leave(&mut self, address: Ipv6Addr) {
         if let Some(reports) = self.reports.made() {
@@ -156,35 +194,41 @@ impl Groups {
 
     /// Returns whether the device has joined a group.
     pub(super) fn has(&self, address: Ipv6Addr) -> bool {
-        let is = |group: &Group| group.address == address;
-        self.sketch.may_have(address) && self.lock().list.iter().any(is)
+        self.sketch.may_have(address) && self.lock().addresses().any(|own| own == address)
     }
 
     /// Returns the memberships, newest first.
     pub fn list(&self, now: u64) -> Vec<Shown> {
         let state = self.lock();
-        state
-            .list
-            .iter()
-            .rev()
-            .map(|group| group.shown(now))
-            .collect()
+        let listed = state.list.iter().rev().map(|group| group.shown(now));
+        let unlisted = state.unlisted().rev().map(|group| group.shown(now));
+        listed.chain(unlisted).collect()
     }
 
-    /// Joins a group, or adds a user to a membership (`__ipv6_dev_mc_inc`).
-    pub fn join(&self, site: &Site<'_>, address: Ipv6Addr) {
-        self.join_all(site, [address]);
-    }
-
-    /// Joins groups, or adds a user to each membership, in their order.
-    pub fn join_all(&self, site: &Site<'_>, addresses: impl IntoIterator<Item = Ipv6Addr>) {
+    /// Joins the groups of all nodes, and those of `others`, when IPv6 starts on the device (`ipv6_mc_init_dev`).
+    pub(super) fn start(&self, site: &Site<'_>, others: impl IntoIterator<Item = Ipv6Addr>) {
         let mut state = self.lock();
-        for address in addresses {
+        if state.list.is_empty() && state.nodes == Nodes::Listed {
+            state.nodes = Nodes::Joined;
+            self.sketch.set(state.addresses());
+            load_nodes(site, &mut state);
+        } else {
+            for address in ALL_NODES {
+                self.join_locked(site, &mut state, address);
+            }
+        }
+        for address in others {
             self.join_locked(site, &mut state, address);
         }
     }
 
+    /// Joins a group, or adds a user to a membership (`__ipv6_dev_mc_inc`).
+    pub fn join(&self, site: &Site<'_>, address: Ipv6Addr) {
+        self.join_locked(site, &mut self.lock(), address);
+    }
+
     fn join_locked(&self, site: &Site<'_>, state: &mut State, address: Ipv6Addr) {
+        state.unfold(address);
         let known = state
             .list
             .iter_mut()
@@ -194,12 +238,9 @@ impl Groups {
             group.users += 1;
             return;
         }
-        // A device has two groups of all nodes and one of its link-local address.
-        let more = if state.list.is_empty() { 3 } else { 1 };
-        state.list.reserve_exact(more);
+        state.list.reserve_exact(1);
         state.list.push(Group::new(address));
-        self.sketch
-            .set(state.list.iter().map(|group| group.address));
+        self.sketch.set(state.addresses());
         state.forget_leave(address);
         let at = state.list.len() - 1;
         added(site, state, at);
@@ -208,6 +249,7 @@ impl Groups {
     /// Removes a user of a membership, and leaves the group with the last one (`__ipv6_dev_mc_dec`).
     pub fn leave(&self, site: &Site<'_>, address: Ipv6Addr) {
         let mut state = self.lock();
+        state.unfold(address);
         let found = state
             .list
             .iter()
@@ -220,8 +262,7 @@ impl Groups {
             }
         }
         let mut group = state.list.remove(at);
-        self.sketch
-            .set(state.list.iter().map(|group| group.address));
+        self.sketch.set(state.addresses());
         dropped(site, &mut group);
         if !group.is_silent() {
             super::mld::left(site, &mut state.reports, &group);
@@ -238,6 +279,7 @@ impl Groups {
             }
             added(site, &mut state, at);
         }
+        load_nodes(site, &mut state);
     }
 
     /// Has the device accept no group any more (`ipv6_mc_down`).
@@ -255,12 +297,46 @@ impl Groups {
 }
 
 fn down_locked(site: &Site<'_>, state: &mut State) {
-    let State { list, reports } = state;
+    let State {
+        list,
+        reports,
+        nodes,
+    } = state;
     for group in list.iter_mut().rev() {
         dropped(site, group);
     }
+    if *nodes == Nodes::Loaded {
+        *nodes = Nodes::Joined;
+        unload(site, ALL_NODES[1]);
+    }
     if let Some(reports) = reports.made() {
         reports.stop(site);
+    }
+}
+
+/// Adds the link-layer address of a group to the device's list.
+fn load(site: &Site<'_>, address: Ipv6Addr) {
+    if site.device.link.hardware_type() == arphrd::ETHER {
+        let mac = multicast_v6(address.octets());
+        // A plain reference is always granted.
+        let _ = taken::add_group(site.stack, site.guard, site.device, mac, Reference::Plain);
+    }
+}
+
+/// Removes the link-layer address of a group from the device's list.
+fn unload(site: &Site<'_>, address: Ipv6Addr) {
+    if site.device.link.hardware_type() == arphrd::ETHER {
+        let mac = multicast_v6(address.octets());
+        // The device loses its list on a move to another namespace.
+        let _ = taken::remove_group(site.stack, site.guard, site.device, mac, Reference::Plain);
+    }
+}
+
+/// Has the device accept the groups of all nodes, unless they are in the list.
+fn load_nodes(site: &Site<'_>, state: &mut State) {
+    if state.nodes == Nodes::Joined {
+        state.nodes = Nodes::Loaded;
+        load(site, ALL_NODES[1]);
     }
 }
 
@@ -273,10 +349,8 @@ fn added(site: &Site<'_>, state: &mut State, at: usize) {
     if group.scope() < LINK_SCOPE {
         return;
     }
-    if !std::mem::replace(&mut group.loaded, true) && device.link.hardware_type() == arphrd::ETHER {
-        let mac = multicast_v6(group.address.octets());
-        // A plain reference is always granted.
-        let _ = taken::add_group(site.stack, site.guard, device, mac, Reference::Plain);
+    if !std::mem::replace(&mut group.loaded, true) {
+        load(site, group.address);
     }
     if device.is_up() && !group.is_silent() {
         super::mld::joined(site, state, at);
@@ -285,11 +359,8 @@ fn added(site: &Site<'_>, state: &mut State, at: usize) {
 
 /// Has the device no longer accept a group (`igmp6_group_dropped`).
 fn dropped(site: &Site<'_>, group: &mut Group) {
-    let device = site.device;
-    if std::mem::replace(&mut group.loaded, false) && device.link.hardware_type() == arphrd::ETHER {
-        let mac = multicast_v6(group.address.octets());
-        // The device loses its list on a move to another namespace.
-        let _ = taken::remove_group(site.stack, site.guard, device, mac, Reference::Plain);
+    if std::mem::replace(&mut group.loaded, false) {
+        unload(site, group.address);
     }
     if let Some(timer) = group.timer.take() {
         site.stack.timers.cancel(*timer);

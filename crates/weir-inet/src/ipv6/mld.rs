@@ -203,7 +203,7 @@ fn interval(site: &Site<'_>) -> u64 {
 
 /// Reports a new membership (`igmp6_group_added`, `igmp6_join_group`).
 pub(super) fn joined(site: &Site<'_>, state: &mut State, at: usize) {
-    let State { list, reports } = state;
+    let State { list, reports, .. } = state;
     let Some(group) = list.get_mut(at).filter(|_| site.stack.config.link_chatter) else {
         return;
     };
@@ -280,7 +280,7 @@ fn report_changes(cx: &mut Cx<'_>, device: &Arc<Device>) {
     let mut records = Vec::new();
     {
         let mut state = device.ipv6().groups.lock();
-        let State { list, reports } = &mut *state;
+        let State { list, reports, .. } = &mut *state;
         let reports = reports.change();
         if reports.changes_timer.take().is_none() {
             return;
@@ -309,7 +309,7 @@ fn report_all(cx: &mut Cx<'_>, device: &Arc<Device>) {
     let mut records = Vec::new();
     {
         let mut state = device.ipv6().groups.lock();
-        let State { list, reports } = &mut *state;
+        let State { list, reports, .. } = &mut *state;
         let reports = reports.change();
         if reports.initial_timer.take().is_none() {
             return;
@@ -455,7 +455,7 @@ fn asked(site: &Site<'_>, group: Ipv6Addr, message: &[u8]) {
 /// Arms the timers of the groups that a query concerns (`igmp6_group_queried`).
 fn answer_each(site: &Site<'_>, asked: Ipv6Addr, most: u64) {
     let mut state = site.device.ipv6().groups.lock();
-    let State { list, reports } = &mut *state;
+    let State { list, reports, .. } = &mut *state;
     let reports = reports.change();
     let now = site.stack.clock.now();
     for group in list.iter_mut().rev().filter(|group| !group.is_silent()) {
