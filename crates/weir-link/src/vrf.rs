@@ -18,7 +18,10 @@
 //! that is bound to the VRF sends to groups as one that is bound to nothing: by the device of `IP_MULTICAST_IF` or by the
 //! main table. Over IPv6 it cannot.
 //!
-//! Not implemented: a qdisc of the VRF for packets that our own host sends by its ports, and multicast routing.
+//! What our host sends by a port passes the VRF: its observers see it, and if the VRF has a qdisc, it goes through that
+//! and is routed again ([`weir_inet::l3mdev`]).
+//!
+//! Not implemented: multicast routing.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -361,7 +364,7 @@ fn send_v4(cx: &mut Cx<'_>, vrf: &Arc<Device>, mut packet: Packet) {
     let owner = to_group.then(|| ipv4::egress::owner_of(ns, src, guard));
     if let Some(owner) = owner.flatten() {
         return match uncover(cx, &mut packet, ETH_P_IP, owner) {
-            true => ipv4::output::send(cx, vrf, ns, &Hop::on_link(owner, dst), packet),
+            true => ipv4::output::send_past_vrf(cx, vrf, ns, &Hop::on_link(owner, dst), packet),
             false => cx.drop(vrf, Place::Transmit, DropReason::IP_INHDR, packet),
         };
     }
@@ -381,7 +384,7 @@ fn send_v4(cx: &mut Cx<'_>, vrf: &Arc<Device>, mut packet: Packet) {
     };
     match found.info.kind() {
         rta::rtn::LOCAL => return receive(cx, vrf, packet),
-        rta::rtn::UNICAST => {}
+        rta::rtn::UNICAST | rta::rtn::BROADCAST => {}
         _ => return cx.drop(vrf, Place::Transmit, DropReason::IP_OUTNOROUTES, packet),
     }
     let found = match found.is_multipath() {
@@ -391,7 +394,7 @@ fn send_v4(cx: &mut Cx<'_>, vrf: &Arc<Device>, mut packet: Packet) {
     let hop = Hop::new(ns, &found, flow.dst.into(), guard).filter(|hop| hop.device.key != vrf.key);
     match hop {
         Some(hop) if uncover(cx, &mut packet, ETH_P_IP, hop.device) => {
-            ipv4::output::send(cx, vrf, ns, &hop, packet);
+            ipv4::output::send_past_vrf(cx, vrf, ns, &hop, packet);
         }
         _ => cx.drop(vrf, Place::Transmit, DropReason::IP_OUTNOROUTES, packet),
     }
@@ -413,11 +416,18 @@ fn send_v6(cx: &mut Cx<'_>, vrf: &Arc<Device>, mut packet: Packet) {
         return receive(cx, vrf, packet);
     }
     let len = packet.len() - Ethernet::LEN;
-    if len > route.mtu() as usize && packet.segments().is_none() {
+    let mtu = route.mtu() as usize;
+    let fits = len <= mtu || packet.segments().is_some();
+    // Only its sender may split a packet.
+    if !fits && !packet.flags.contains(Flags::LOCAL) {
         return cx.drop(vrf, Place::Transmit, DropReason::PKT_TOO_BIG, packet);
     }
     if route.device.key == vrf.key || !uncover(cx, &mut packet, ETH_P_IPV6, route.device) {
         return cx.drop(vrf, Place::Transmit, DropReason::IP_OUTNOROUTES, packet);
+    }
+    if !fits {
+        let way = (route.device, route.device, route.next_hop);
+        return ipv6::output::fragment(cx, ns, way, route.encap, mtu, packet);
     }
     let next_hop = route.next_hop.into();
     neigh::output(cx, route.device, next_hop, false, Batch::from(packet));

@@ -507,6 +507,14 @@ fn counters() {
     }
 }
 
+/// What the host sends by the ports of a VRF passes the VRF, its observers and its qdisc.
+#[test]
+fn vrf_qdisc() {
+    if has("tcpdump", "tcpdump") && has("ping", "iputils-ping") {
+        same_as_linux("vrf-qdisc");
+    }
+}
+
 #[test]
 fn the_shape_of_every_message() {
     same_as_linux("attributes");

@@ -2,6 +2,7 @@
 //! Outgoing packets: grouping by next hop, fragmentation, and the creation of locally generated
 //! packets (`ip_output`, `ip_finish_output`, `ip_push_pending_frames`).
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,6 +18,7 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::fib::encap::{self, Encap};
 use crate::ipv4::WithIpv4;
+use crate::l3mdev;
 use crate::mib::Count;
 use crate::mib::Ip;
 use crate::namespace::Namespace;
@@ -153,12 +155,32 @@ fn send_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: Bat
     neigh::output_runs(cx, device, runs, batch);
 }
 
-/// Sends one packet, fragmented if necessary (`ip_finish_output`). A packet that cannot be sent is
-/// counted at the device `at`.
+/// Sends one packet, by way of the VRF whose port the device may be, and fragmented if necessary (`ip_local_out`). A packet
+/// that cannot be sent is counted at the device `at`.
 pub fn send(cx: &mut Cx<'_>, at: &Device, ns: &Namespace, hop: &Hop<'_>, packet: Packet) {
+    let len = packet.len();
+    let dst = Ipv4Header::new(packet.data()).map(|header| Ipv4Addr::from(header.dst()));
+    let stays = dst.is_none_or(|dst| dst.is_multicast() || dst.is_broadcast());
+    let packet = match stays {
+        true => packet,
+        false => match l3mdev::divert(cx, hop.device, packet) {
+            Some(packet) => packet,
+            None => return count(cx, ns, len),
+        },
+    };
+    send_past_vrf(cx, at, ns, hop, packet);
+}
+
+/// Counts a packet that our host sends, of so many bytes.
+fn count(cx: &Cx<'_>, ns: &Namespace, len: usize) {
     let mib = cx.mib(ns);
     mib.ip.add(Ip::OutRequests, 1);
-    mib.ip.add(Ip::OutOctets, packet.len() as u64);
+    mib.ip.add(Ip::OutOctets, len as u64);
+}
+
+/// Does the same for a packet that has passed the VRF, if there is one (`ip_finish_output`).
+pub fn send_past_vrf(cx: &mut Cx<'_>, at: &Device, ns: &Namespace, hop: &Hop<'_>, packet: Packet) {
+    count(cx, ns, packet.len());
     let mut groups = Groups::default();
     push_fitting(cx, at, ns, hop, packet, &mut groups);
     groups.flush(cx);

@@ -88,6 +88,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
         let wide = |packet: &&Packet| {
             let header = Ipv6::new(packet.data());
             header.is_some_and(|header| !needs_device(header.dst().into()))
+                && !l3mdev::is_discovery(packet)
         };
         l3mdev::count(cx, vrf, routed.iter().filter(wide).map(Packet::len));
     }

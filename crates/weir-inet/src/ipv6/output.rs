@@ -25,6 +25,7 @@ use crate::fib::host::{WithRoutes, l3_output};
 use crate::fib::lookup::{Flow, Found, LookupFlags};
 use crate::fib::route::RouteInfo;
 use crate::ipv6::WithIpv6;
+use crate::l3mdev;
 use crate::mib::Count;
 use crate::mib::{Icmp, Ip, Way};
 use crate::namespace::Namespace;
@@ -331,6 +332,13 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
         mib.ip(Ip::OutDiscards, 1);
         return cx.drop(device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
     }
+    let packet = match needs_device(head.dst) {
+        true => packet,
+        false => match l3mdev::divert(cx, device, packet) {
+            Some(packet) => packet,
+            None => return,
+        },
+    };
     cx.state.stages.end(Stage::Local, 0);
     let mtu = route.mtu() as usize;
     if packet.network_len() > mtu {
@@ -378,7 +386,7 @@ pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: P
 }
 
 /// Sends a packet in fragments of at most `mtu` bytes to the next hop at a device (`ip6_fragment`). Counts at `named`.
-pub(super) fn fragment(
+pub fn fragment(
     cx: &mut Cx<'_>,
     ns: &Namespace,
     (named, device, next_hop): (&Arc<Device>, &Arc<Device>, Ipv6Addr),

@@ -5,6 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use weir_netlink::ifla::iff;
 use weir_packet::batch::BATCH;
 use weir_packet::header::ethernet::{ETH_P_MPLS_UC, ethernet, multicast_v4, multicast_v6};
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
@@ -19,11 +20,19 @@ use crate::fib::route::NextHop;
 use crate::neigh::WithNeighbours;
 use crate::stages::Stage;
 
+/// Returns the link-layer address of broadcasts: on a device without neighbours its own (`arp_constructor`).
+fn broadcast_address(device: &Device) -> Mac {
+    match device.flags() & (iff::NOARP | iff::LOOPBACK) {
+        0 => device.broadcast(),
+        _ => device.address(),
+    }
+}
+
 /// Returns the link-layer address of a multicast or broadcast address.
 pub(super) fn group_address(address: IpAddr, device: &Device) -> Option<Mac> {
     match address {
         IpAddr::V4(v4) if v4.is_multicast() => Some(multicast_v4(v4.octets())),
-        IpAddr::V4(v4) if v4.is_broadcast() => Some(device.broadcast()),
+        IpAddr::V4(v4) if v4.is_broadcast() => Some(broadcast_address(device)),
         IpAddr::V6(v6) if v6.is_multicast() => Some(multicast_v6(v6.octets())),
         _ => None,
     }
@@ -54,7 +63,7 @@ pub fn output_all(
         return send_bare(cx, device, [(next_hop, count)], batch);
     }
     let group = if broadcast {
-        Some(device.broadcast())
+        Some(broadcast_address(device))
     } else {
         group_address(next_hop, device)
     };
@@ -221,7 +230,7 @@ fn find(cx: &Cx<'_>, device: &Device, runs: &[Run<'_>], macs: &mut [Option<Mac>;
         if let Some(entry) = via.and_then(|hop| hop.neighbour(cx.guard)) {
             *mac = use_entry(cx, entry);
         } else if groups && run.broadcast {
-            *mac = Some(device.broadcast());
+            *mac = Some(broadcast_address(device));
         } else {
             *mac = match groups {
                 true => group_address(run.next_hop, device),

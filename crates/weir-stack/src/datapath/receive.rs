@@ -121,6 +121,10 @@ pub(super) fn observe(cx: &Cx<'_>, device: &Device, direction: Direction, frames
     if own.is_empty() && all.is_empty() {
         return;
     }
+    // What a VRF receives it has sent to itself, and the observers saw that (`PACKET_LOOPBACK`).
+    if direction == Direction::Rx && device.is_l3_master() {
+        return;
+    }
     let taps = Taps {
         device,
         direction,
