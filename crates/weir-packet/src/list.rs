@@ -52,18 +52,17 @@ impl<T: Copy> Default for List<T> {
     }
 }
 
-/// Takes the first values, as many as fit.
-impl<T: Copy> FromIterator<T> for List<T> {
+/// Takes the first values, as many as fit. In place: a list that a function returns is copied, whatever its length.
+impl<T: Copy> Extend<T> for List<T> {
     #[inline]
-    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
-        let mut list = List::new();
-        let mut len = 0;
-        for (slot, value) in list.items.iter_mut().zip(values) {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
+        let slots = self.items.get_mut(self.len..).unwrap_or_default();
+        let mut taken = 0;
+        for (slot, value) in slots.iter_mut().zip(values) {
             slot.write(value);
-            len += 1;
+            taken += 1;
         }
-        list.len = len;
-        list
+        self.len += taken;
     }
 }
 
@@ -103,9 +102,12 @@ mod tests {
         list.clear();
         assert!(list.is_empty() && list.push(1) && *list == [1]);
         let mut values = 0..;
-        let list: List<_> = values.by_ref().collect();
-        assert!(list.iter().copied().eq(0..BATCH));
-        assert_eq!(values.next(), Some(BATCH), "no value is lost");
-        assert!((0..3).collect::<List<_>>().iter().eq(&[0, 1, 2]));
+        list.extend(values.by_ref());
+        assert!(list.iter().copied().eq([1].into_iter().chain(0..BATCH - 1)));
+        assert_eq!(values.next(), Some(BATCH - 1), "no value is lost");
+        list.clear();
+        list.extend(0..2);
+        list.extend(2..3);
+        assert_eq!(*list, [0, 1, 2]);
     }
 }

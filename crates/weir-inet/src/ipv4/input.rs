@@ -56,7 +56,8 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     // Consecutive packets to one destination share a look-ahead.
     let mut destinations = List::new();
     let (mut sound, mut simple) = (true, true);
-    let checked = batch.iter_mut().map(|packet| {
+    let mut checked = List::new();
+    checked.extend(batch.iter_mut().map(|packet| {
         let seen = match check_plain(packet, &mut received) {
             Some(pair) => Ok(Seen { pair, simple: true }),
             None => check(packet, &mut received),
@@ -79,8 +80,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
             refused,
             which: destinations.len().saturating_sub(1) as u8,
         }
-    });
-    let checked: List<Checked> = checked.collect();
+    }));
     if let Some(vrf) = vrf {
         let sound = batch
             .iter()
@@ -96,7 +96,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     let mut hints = List::new();
     let ahead = destinations.len() >= WORTH_A_PREFETCH;
     if ahead {
-        hints = destinations.iter().map(|_| None).collect();
+        hints.extend(destinations.iter().map(|_| None));
         ns.fib().v4.look_ahead(&destinations, guard, &mut hints);
     }
     // A device that cannot carry 68 bytes has no IPv4, so its packets are not routed.
@@ -111,7 +111,8 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
             return straight::forward(cx, ns, batch, &plan);
         }
     }
-    let verdicts = batch.iter().zip(checked.iter()).map(|(packet, checked)| {
+    let mut verdicts = List::new();
+    verdicts.extend(batch.iter().zip(checked.iter()).map(|(packet, checked)| {
         if let Some(reason) = checked.refused {
             return Verdict::Drop(reason);
         }
@@ -136,8 +137,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
             return Verdict::Drop(DropReason::UNICAST_IN_L2_MULTICAST);
         }
         verdict
-    });
-    let verdicts: List<Verdict<'_>> = verdicts.collect();
+    }));
     cx.state.stages.end(Stage::Ipv4In, count);
     let mut groups = Groups::default();
     let mut ours = Batch::new();

@@ -68,8 +68,7 @@ impl<'g> Groups<'g> {
     /// Adds a packet that fits the MTU.
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, hop: &Hop<'g>, packet: Packet) {
-        let at = (&**hop.device, Place::Ipv4Out);
-        let Some(packet) = encap::attach(hop.encap, cx, at, packet) else {
+        let Some(packet) = attach(cx, hop, packet) else {
             return;
         };
         if self.packets.is_full() {
@@ -82,13 +81,7 @@ impl<'g> Groups<'g> {
             last => {
                 let other = last.is_some_and(|(_, device)| !Arc::ptr_eq(device, hop.device));
                 self.several |= other;
-                let run = Run {
-                    next_hop: hop.next_hop,
-                    broadcast: hop.broadcast,
-                    count: 1,
-                    via: hop.via,
-                };
-                self.to.push(run, hop.device);
+                self.to.push(run_to(hop), hop.device);
             }
         }
         // There is room: a full batch has just been sent.
@@ -103,7 +96,7 @@ impl<'g> Groups<'g> {
             && !packets.is_empty()
         {
             if !several {
-                send_runs(cx, device, &self.to.runs, packets);
+                send_runs(cx, device, &self.to.runs, &mut packets);
                 break;
             }
             let (mut mine, mut others) = (Runs::default(), Runs::default());
@@ -121,7 +114,7 @@ impl<'g> Groups<'g> {
                     let _ = batch.push(packet);
                 }
             }
-            send_runs(cx, device, &mine.runs, part);
+            send_runs(cx, device, &mine.runs, &mut part);
             (self.to, packets) = (others, rest);
         }
         self.to.clear();
@@ -133,8 +126,33 @@ fn is_to(run: &Run<'_>, hop: &Hop<'_>) -> bool {
     run.next_hop == hop.next_hop && run.broadcast == hop.broadcast
 }
 
-/// Sends runs on a device and counts those to groups.
-fn send_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: Batch) {
+/// Returns the run of one packet to a hop.
+#[inline]
+fn run_to<'g>(hop: &Hop<'g>) -> Run<'g> {
+    Run {
+        next_hop: hop.next_hop,
+        broadcast: hop.broadcast,
+        count: 1,
+        via: hop.via,
+    }
+}
+
+/// Attaches what the hop puts on its packets. Returns `None` if the packet was dropped for that.
+#[inline]
+fn attach(cx: &mut Cx<'_>, hop: &Hop<'_>, packet: Packet) -> Option<Packet> {
+    encap::attach(hop.encap, cx, (&**hop.device, Place::Ipv4Out), packet)
+}
+
+/// Returns whether a packet goes to a hop as it is.
+#[inline]
+fn fits(hop: &Hop<'_>, packet: &Packet) -> bool {
+    // Labels go on packets of the wire.
+    let split = Encap::is_mpls(hop.encap) && packet.segments().is_some();
+    packet.network_len() <= hop.mtu as usize && !split
+}
+
+/// Sends runs on a device and counts those to groups. Leaves the batch empty.
+fn send_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: &mut Batch) {
     let mut at = 0;
     for run in runs {
         let counters = if run.broadcast {
@@ -181,6 +199,12 @@ fn count(cx: &Cx<'_>, ns: &Namespace, len: usize) {
 /// Does the same for a packet that has passed the VRF, if there is one (`ip_finish_output`).
 pub fn send_past_vrf(cx: &mut Cx<'_>, at: &Device, ns: &Namespace, hop: &Hop<'_>, packet: Packet) {
     count(cx, ns, packet.len());
+    if fits(hop, &packet) {
+        if let Some(packet) = attach(cx, hop, packet) {
+            send_runs(cx, hop.device, &[run_to(hop)], &mut Batch::from(packet));
+        }
+        return;
+    }
     let mut groups = Groups::default();
     push_fitting(cx, at, ns, hop, packet, &mut groups);
     groups.flush(cx);
@@ -195,9 +219,7 @@ pub fn push_fitting<'g>(
     packet: Packet,
     groups: &mut Groups<'g>,
 ) {
-    // Labels go on packets of the wire.
-    let split = Encap::is_mpls(hop.encap) && packet.segments().is_some();
-    if packet.network_len() <= hop.mtu as usize && !split {
+    if fits(hop, &packet) {
         return groups.push(cx, hop, packet);
     }
     if packet.segments().is_some() {

@@ -137,6 +137,17 @@ impl WithNeighbours for Namespace {
     }
 }
 
+/// Returns the address of the entry that packets to a neighbour use: a loopback or point-to-point device has a single
+/// entry for all IPv4 addresses (`arp_constructor`).
+#[inline]
+fn entry_address(device: &Device, neighbour: IpAddr) -> IpAddr {
+    let one = device.flags() & (iff::LOOPBACK | iff::POINTOPOINT) != 0;
+    match neighbour {
+        IpAddr::V4(_) if one => Ipv4Addr::UNSPECIFIED.into(),
+        neighbour => neighbour,
+    }
+}
+
 /// The key of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
@@ -183,8 +194,7 @@ impl Neighbours {
     }
 
     /// Returns the entry of an address, creating it if necessary. Returns `None` if the table is
-    /// full of entries in use. A loopback or point-to-point device has a single entry for all IPv4
-    /// addresses (`arp_constructor`).
+    /// full of entries in use.
     pub fn get_or_make(
         &self,
         stack: &Stack,
@@ -205,11 +215,7 @@ impl Neighbours {
         permanent: bool,
         guard: &Guard,
     ) -> Option<Arc<Neighbour>> {
-        let one = device.flags() & (iff::LOOPBACK | iff::POINTOPOINT) != 0;
-        let address = match address {
-            IpAddr::V4(_) if one => Ipv4Addr::UNSPECIFIED.into(),
-            address => address,
-        };
+        let address = entry_address(device, address);
         if let Some(entry) = self.get(device.key, address, guard) {
             return Some(entry.clone());
         }

@@ -12,7 +12,7 @@ use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet};
 use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::bits::set_bits;
 
-use super::{Key, Neighbour};
+use super::{Key, Neighbour, entry_address};
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::drops::Place;
@@ -58,21 +58,38 @@ pub fn output_all(
     broadcast: bool,
     batch: &mut Batch,
 ) {
+    let run = Run {
+        next_hop,
+        broadcast,
+        count: batch.len(),
+        via: None,
+    };
+    output_run(cx, device, &run, batch);
+}
+
+/// Sends the packets of a batch, all to one next hop, and leaves the batch empty.
+fn output_run(cx: &mut Cx<'_>, device: &Arc<Device>, run: &Run<'_>, batch: &mut Batch) {
     if device.is_bare() {
-        let count = batch.len();
-        return send_bare(cx, device, [(next_hop, count)], batch);
+        return send_bare(cx, device, [(run.next_hop, run.count)], batch);
     }
-    let group = if broadcast {
+    let mut via = run.via.filter(|_| !run.broadcast);
+    if let Some(entry) = via.and_then(|hop| hop.neighbour(cx.guard)) {
+        if let Some(mac) = use_entry(cx, entry) {
+            return send_to(cx, device, mac, batch);
+        }
+        via = None;
+    }
+    let group = if run.broadcast {
         Some(broadcast_address(device))
     } else {
-        group_address(next_hop, device)
+        group_address(run.next_hop, device)
     };
     match group {
         Some(mac) => {
-            let mac = remember_group(cx, device, next_hop).unwrap_or(mac);
+            let mac = remember_group(cx, device, run.next_hop).unwrap_or(mac);
             send_to(cx, device, mac, batch);
         }
-        None => resolve(cx, device, next_hop, batch),
+        None => resolve(cx, device, run.next_hop, via, batch),
     }
 }
 
@@ -136,12 +153,15 @@ pub struct Run<'g> {
     pub via: Option<&'g NextHop<Arc<Device>>>,
 }
 
-/// Does the same as [`output`] for packets to several next hops on a device, and sends them as one
+/// Does the same as [`output_all`] for packets to several next hops on a device, and sends them as one
 /// batch in their order. The runs together are the batch.
-pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], mut batch: Batch) {
+pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: &mut Batch) {
+    if let [run] = runs {
+        return output_run(cx, device, run, batch);
+    }
     if device.is_bare() {
         let hops = runs.iter().map(|run| (run.next_hop, run.count));
-        return send_bare(cx, device, hops, &mut batch);
+        return send_bare(cx, device, hops, batch);
     }
     let mut macs = [None; BATCH];
     find(cx, device, runs, &mut macs);
@@ -157,7 +177,7 @@ pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], mut 
             whole &= prepend(packet, to, source);
         }
     }
-    send(cx, device, &mut batch, whole);
+    send(cx, device, batch, whole);
 }
 
 /// Sends packets of an EtherType to neighbours that need no verification, whose link-layer addresses the caller has
@@ -262,7 +282,7 @@ fn search(
     let places = || set_bits(wanted).filter_map(|n| runs.get(n).map(|run| (n, run)));
     let mut count = 0;
     for (key, (_, run)) in keys.iter_mut().zip(places()) {
-        key.address = run.next_hop;
+        key.address = entry_address(device, run.next_hop);
         count += 1;
     }
     let mut found = [None; BATCH];
@@ -292,8 +312,8 @@ fn use_entry(cx: &Cx<'_>, entry: &Neighbour) -> Option<Mac> {
 
 /// Sends each run as a batch of its own. Neighbours may be unknown.
 #[cold]
-fn one_by_one(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: Batch) {
-    let mut packets = batch.into_iter();
+fn one_by_one(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: &mut Batch) {
+    let mut packets = batch.drain();
     for run in runs {
         let mut part = Batch::new();
         for packet in packets.by_ref().take(run.count) {
@@ -304,17 +324,30 @@ fn one_by_one(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: Ba
     }
 }
 
-/// Sends packets if their neighbour is known. Otherwise the packets wait or are dropped.
-fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, batch: &mut Batch) {
+/// Sends packets if their neighbour is known. Otherwise the packets wait or are dropped. The hop `via` remembers the entry.
+fn resolve(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    next_hop: IpAddr,
+    via: Option<&NextHop<Arc<Device>>>,
+    batch: &mut Batch,
+) {
     let count = batch.len();
-    let ns = device.namespace(cx.guard);
-    let entry = match ns.neighbours().get(device.key, next_hop, cx.guard) {
-        Some(entry) => entry.clone(),
-        None => match ns
-            .neighbours()
-            .get_or_make(cx.stack, device, next_hop, cx.guard)
-        {
-            Some(entry) => entry,
+    let table = device.namespace(cx.guard).neighbours();
+    let address = entry_address(device, next_hop);
+    let made;
+    let entry = match table.get(device.key, address, cx.guard) {
+        Some(entry) => {
+            if let Some(hop) = via {
+                hop.remember(entry);
+            }
+            entry
+        }
+        None => match table.get_or_make(cx.stack, device, next_hop, cx.guard) {
+            Some(entry) => {
+                made = entry;
+                &made
+            }
             None => {
                 cx.drop_all(
                     device,
