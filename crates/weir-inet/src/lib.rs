@@ -20,6 +20,7 @@ pub mod l3mdev;
 pub mod listen;
 pub mod mib;
 pub mod mpls;
+pub mod multicast;
 pub mod neigh;
 pub mod protocols;
 mod segments;

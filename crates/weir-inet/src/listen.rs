@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who hears of addresses, of multicast routes and of protocols' settings (`inetaddr_chain`, `inet_netconf_notify_devconf`).
 
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use weir_packet::header::ndisc::NdOption;
 
 use crate::conf::Target;
 use crate::device::Device;
-use crate::ipv4::multicast;
 use crate::ipv6::address::auto::Prefix;
 use crate::layers::Site;
+use crate::multicast;
 use crate::namespace::Namespace;
 use crate::parts::{Key, StackParts};
 use crate::settings::{Ipv4Conf, Ipv6Conf};
@@ -37,8 +37,10 @@ pub trait Listener: Send + Sync {
     fn prefix6(&self, site: &Site<'_>, prefix: &Prefix);
     /// A router has advertised an option for resolvers (`RTM_NEWNDUSEROPT`).
     fn option6(&self, site: &Site<'_>, option: &NdOption<'_>, router: Ipv6Addr);
-    /// A multicast route changed, or its daemon got a report.
-    fn multicast4(&self, stack: &Stack, ns: &Namespace, event: &multicast::Event<'_>);
+    /// A multicast route of IPv4 changed, or its daemon got a report.
+    fn multicast4(&self, stack: &Stack, ns: &Namespace, event: &multicast::Event<'_, Ipv4Addr>);
+    /// A multicast route of IPv6 changed, or its daemon got a report.
+    fn multicast6(&self, stack: &Stack, ns: &Namespace, event: &multicast::Event<'_, Ipv6Addr>);
     /// IPv4's settings changed.
     fn conf4(&self, ns: &Namespace, event: &ConfEvent<'_, Ipv4Conf>);
     /// IPv6's settings changed.
@@ -80,8 +82,13 @@ pub fn option6(site: &Site<'_>, option: &NdOption<'_>, router: Ipv6Addr) {
 }
 
 /// Tells of IPv4's multicast routes.
-pub fn multicast4(stack: &Stack, ns: &Namespace, event: &multicast::Event<'_>) {
+pub fn multicast4(stack: &Stack, ns: &Namespace, event: &multicast::Event<'_, Ipv4Addr>) {
     each(stack, |listener| listener.multicast4(stack, ns, event));
+}
+
+/// Tells of IPv6's multicast routes.
+pub fn multicast6(stack: &Stack, ns: &Namespace, event: &multicast::Event<'_, Ipv6Addr>) {
+    each(stack, |listener| listener.multicast6(stack, ns, event));
 }
 
 /// Tells of IPv4's settings.

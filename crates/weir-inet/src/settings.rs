@@ -135,6 +135,7 @@ crate::slots! {
         MaxAddresses = 16, "max_addresses";
         /// In seconds.
         MaxDesyncFactor = 600, "max_desync_factor";
+        McForwarding = 0, "mc_forwarding";
         Mldv1UnsolicitedReportInterval = 10_000, "mldv1_unsolicited_report_interval";
         Mldv2UnsolicitedReportInterval = 1_000, "mldv2_unsolicited_report_interval";
         ProxyNdp = 0, "proxy_ndp";

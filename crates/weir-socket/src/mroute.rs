@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The socket of a multicast routing daemon: a raw socket of IGMP (`ip_mroute_setsockopt`, `ip_mroute_getsockopt`,
-//! `ipmr_ioctl`). What it asks for is in [`weir_inet::ipv4::multicast`].
+//! The socket of a multicast routing daemon: a raw socket of IGMP, or of ICMPv6 (`ip_mroute_setsockopt`,
+//! `ip_mroute_getsockopt`, `ipmr_ioctl`, and those of IPv6 in `net/ipv6/ip6mr.c`). What it asks for is in
+//! [`weir_inet::multicast`].
 //!
-//! Not served, as without the kernel's options for them: PIM (`MRT_PIM`, VIFs with `VIFF_REGISTER`), further tables
-//! (`MRT_TABLE`).
+//! Not served, as without the kernel's options for them: PIM (`MRT_PIM`, `MRT6_PIM`, VIFs with `VIFF_REGISTER` or
+//! `MIFF_REGISTER`), further tables (`MRT_TABLE`, `MRT6_TABLE`).
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use weir_inet::fib::host::Host;
-use weir_inet::ipv4::multicast::{self, Daemon, Key, MAX_VIFS, NewEntry, NewVif};
+use weir_inet::ipv4::multicast::{self as v4, Ends, V4};
+use weir_inet::ipv6::multicast::{self as v6, V6};
+use weir_inet::multicast::{self, Daemon, Family, Key, MAX_VIFS, NewEntry, NewVif};
 use weir_inet::sockets::Arrived;
 use weir_netlink::errno;
 use weir_packet::Packet;
 
-use crate::abi::{IPPROTO_IGMP, SOCK_RAW, mrt};
+use crate::abi::{IPPROTO_ICMPV6, IPPROTO_IGMP, SOCK_RAW, mrt};
 use crate::address::Address;
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -25,12 +28,18 @@ use crate::socket::Socket;
 
 /// The length of a `struct vifctl` in bytes.
 const VIF: usize = 16;
+/// The length of a `struct mif6ctl` in bytes.
+const MIF: usize = 12;
 /// The length of a `struct mfcctl` in bytes.
 const ENTRY: usize = 60;
+/// The length of a `struct mf6cctl` in bytes.
+const ENTRY6: usize = 92;
+/// The length of a `struct sockaddr_in6` in bytes.
+const SOCKADDR6: usize = 28;
 /// The version of the interface that programs see.
 const VERSION: i32 = 0x0305;
 
-/// Returns whether an option of `SOL_IP` is about multicast routes (`ip_mroute_opt`).
+/// Returns whether an option of `SOL_IP` or `SOL_IPV6` is about multicast routes (`ip_mroute_opt`, `ip6_mroute_opt`).
 pub fn is_option(name: i32) -> bool {
     (mrt::INIT..=mrt::MAX).contains(&name)
 }
@@ -42,13 +51,14 @@ impl Daemon for Socket {
 
     fn take(&self, cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: &Packet) -> bool {
         let data = packet.data();
-        let (Some(socket), Some(head)) = (self.handle(), Head::of(false, data)) else {
+        let ipv6 = self.is_v6();
+        let (Some(socket), Some(head)) = (self.handle(), Head::of(ipv6, data)) else {
             return false;
         };
         let arrived = Arrived {
             device,
             ns,
-            ipv6: false,
+            ipv6,
             at: 0,
             group: true,
         };
@@ -66,58 +76,111 @@ fn host<'a>(socket: &'a Socket, cx: &Cx<'a>) -> Host<'a> {
 }
 
 fn check(socket: &Socket) -> Result<(), i32> {
-    match socket.kind() == SOCK_RAW && socket.protocol() == IPPROTO_IGMP.into() {
+    let protocol = match socket.is_v6() {
+        false => i32::from(IPPROTO_IGMP),
+        true => IPPROTO_ICMPV6,
+    };
+    match socket.kind() == SOCK_RAW && socket.protocol() == protocol {
         true => Ok(()),
         false => Err(errno::EOPNOTSUPP),
     }
 }
 
-/// Sets an option.
+fn number(value: &[u8]) -> Result<i32, i32> {
+    match value.len() {
+        4 => int(value),
+        _ => Err(errno::EINVAL),
+    }
+}
+
+/// Sets an option of IPv4.
 ///
 /// # Errors
 /// EOPNOTSUPP for other sockets, EADDRINUSE for a second daemon, and those of the table.
-pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<(), i32> {
+pub fn set4(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<(), i32> {
     check(socket)?;
-    let host = host(socket, cx);
-    let cookie = socket.cookie();
-    let number = || match value.len() {
-        4 => int(value),
-        _ => Err(errno::EINVAL),
-    };
     match name {
         mrt::INIT => {
-            number()?;
-            let daemon = socket.handle().ok_or(errno::EBADF)?;
-            multicast::init(&host, daemon)
+            number(value)?;
+            init::<V4>(socket, cx)
         }
-        mrt::DONE => multicast::done(&host, cookie),
-        mrt::ADD_VIF | mrt::DEL_VIF => {
-            let vif = vif(value)?;
-            match name {
-                mrt::ADD_VIF => multicast::add_vif(&host, &vif, cookie),
-                _ => multicast::delete_vif(&host, vif.number),
+        mrt::ADD_VIF => v4::add_vif(&host(socket, cx), &vif(value)?, socket.cookie()),
+        mrt::DEL_VIF => multicast::delete_vif::<V4>(&host(socket, cx), vif(value)?.number),
+        _ => set::<V4>(socket, cx, name, value, entry),
+    }
+}
+
+/// Sets an option of IPv6.
+///
+/// # Errors
+/// As [`set4`].
+pub fn set6(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<(), i32> {
+    check(socket)?;
+    match name {
+        mrt::INIT => {
+            int(value)?;
+            init::<V6>(socket, cx)
+        }
+        mrt::ADD_VIF => {
+            // A `struct mif6ctl`: number, flags, threshold, index of the device, rate.
+            let bytes: &[u8; MIF] = value.first_chunk().ok_or(errno::EINVAL)?;
+            let number = u16::from_ne_bytes([bytes[0], bytes[1]]);
+            if usize::from(number) >= MAX_VIFS {
+                return Err(errno::ENFILE);
             }
+            let ifindex = u16::from_ne_bytes([bytes[4], bytes[5]]);
+            let host = host(socket, cx);
+            v6::add_mif(&host, number as u8, bytes[2], ifindex, socket.cookie())
         }
+        mrt::DEL_VIF => {
+            let number = u16::from_ne_bytes(*value.first_chunk().ok_or(errno::EINVAL)?);
+            let number = u8::try_from(number).map_err(|_| errno::EADDRNOTAVAIL)?;
+            multicast::delete_vif::<V6>(&host(socket, cx), number)
+        }
+        _ => set::<V6>(socket, cx, name, value, entry6),
+    }
+}
+
+fn init<F: Family>(socket: &Socket, cx: &Cx<'_>) -> Result<(), i32> {
+    let daemon = socket.handle().ok_or(errno::EBADF)?;
+    multicast::init::<F>(&host(socket, cx), daemon)
+}
+
+/// Reads an entry, which is one of `MRT_ADD_MFC_PROXY` or not.
+type Read<A> = fn(&[u8], bool) -> Result<NewEntry<A>, i32>;
+
+/// Sets an option that both families have alike. `read` reads an entry.
+fn set<F: Family>(
+    socket: &Socket,
+    cx: &mut Cx<'_>,
+    name: i32,
+    value: &[u8],
+    read: Read<F::Address>,
+) -> Result<(), i32> {
+    let host = host(socket, cx);
+    let cookie = socket.cookie();
+    match name {
+        mrt::DONE => multicast::done::<F>(&host, cookie),
         mrt::DEL_MFC | mrt::DEL_MFC_PROXY => {
-            let entry = entry(value, name == mrt::DEL_MFC_PROXY)?;
-            multicast::delete(&host, &entry)
+            let entry = read(value, name == mrt::DEL_MFC_PROXY)?;
+            multicast::delete::<F>(&host, &entry)
         }
         mrt::ADD_MFC | mrt::ADD_MFC_PROXY => {
-            let entry = entry(value, name == mrt::ADD_MFC_PROXY)?;
-            let router = multicast::of(socket.ns());
+            let entry = read(value, name == mrt::ADD_MFC_PROXY)?;
+            let router = multicast::of::<F>(socket.ns());
             let is_static = router.is_none_or(|router| !router.is_daemons(cookie));
-            let resolved = multicast::add(&host, &entry, is_static, cx.now)?;
+            let resolved = multicast::add::<F>(&host, &entry, is_static, cx.now)?;
             if let Some(resolved) = resolved {
                 multicast::resolve(cx, socket.ns(), resolved);
             }
             Ok(())
         }
         mrt::FLUSH => {
-            multicast::flush_all(&host, number()?);
+            multicast::flush_all::<F>(&host, number(value)?);
             Ok(())
         }
         mrt::ASSERT => {
-            multicast::set_assert(&host, number()? != 0);
+            multicast::set_assert::<F>(&host, number(value)? != 0);
             Ok(())
         }
         _ => Err(errno::ENOPROTOOPT),
@@ -125,7 +188,7 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
 }
 
 /// Reads a `struct vifctl`.
-fn vif(value: &[u8]) -> Result<NewVif, i32> {
+fn vif(value: &[u8]) -> Result<NewVif<V4>, i32> {
     let bytes: &[u8; VIF] = value.try_into().map_err(|_| errno::EINVAL)?;
     let number = u16::from_ne_bytes([bytes[0], bytes[1]]);
     if usize::from(number) >= MAX_VIFS {
@@ -134,19 +197,21 @@ fn vif(value: &[u8]) -> Result<NewVif, i32> {
     Ok(NewVif {
         number: number as u8,
         flags: bytes[2],
-        local: [bytes[8], bytes[9], bytes[10], bytes[11]],
-        remote: [bytes[12], bytes[13], bytes[14], bytes[15]],
+        ends: Ends {
+            local: [bytes[8], bytes[9], bytes[10], bytes[11]],
+            remote: [bytes[12], bytes[13], bytes[14], bytes[15]],
+        },
     })
 }
 
 /// Reads a source and a group.
-fn key(bytes: &[u8; 8]) -> Key {
+fn key(bytes: &[u8; 8]) -> Key<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = *bytes;
     Key::from((Ipv4Addr::new(a, b, c, d), Ipv4Addr::new(e, f, g, h)))
 }
 
 /// Reads a `struct mfcctl`: source, group, parent, thresholds, and counters that mean nothing.
-fn entry(value: &[u8], proxy: bool) -> Result<NewEntry, i32> {
+fn entry(value: &[u8], proxy: bool) -> Result<NewEntry<Ipv4Addr>, i32> {
     let bytes: &[u8; ENTRY] = value.try_into().map_err(|_| errno::EINVAL)?;
     let head = bytes.first_chunk().ok_or(errno::EINVAL)?;
     let thresholds = bytes.get(10..).and_then(|rest| rest.first_chunk());
@@ -158,25 +223,49 @@ fn entry(value: &[u8], proxy: bool) -> Result<NewEntry, i32> {
     })
 }
 
-/// Returns an option's value.
+/// Reads the addresses of two `struct sockaddr_in6`: a source and a group.
+fn key6(value: &[u8]) -> Option<Key<Ipv6Addr>> {
+    let address = |at: usize| {
+        let bytes: [u8; 16] = *value.get(at + 8..)?.first_chunk()?;
+        Some(Ipv6Addr::from(bytes))
+    };
+    Some(Key::from((address(0)?, address(SOCKADDR6)?)))
+}
+
+/// Reads a `struct mf6cctl`: source, group, parent, and one bit for each MIF that packets leave by.
+fn entry6(value: &[u8], proxy: bool) -> Result<NewEntry<Ipv6Addr>, i32> {
+    let bytes: &[u8; ENTRY6] = value.first_chunk().ok_or(errno::EINVAL)?;
+    let set = u32::from_ne_bytes([bytes[60], bytes[61], bytes[62], bytes[63]]);
+    Ok(NewEntry {
+        key: key6(bytes).ok_or(errno::EINVAL)?,
+        parent: u16::from_ne_bytes([bytes[56], bytes[57]]),
+        thresholds: std::array::from_fn(|at| (set >> at & 1) as u8),
+        proxy,
+    })
+}
+
+/// Returns the value of an option of the socket's family.
 ///
 /// # Errors
 /// EOPNOTSUPP for other sockets, ENOPROTOOPT.
 pub fn get(socket: &Socket, name: i32) -> Result<Vec<u8>, i32> {
+    fn asserts<F: Family>(ns: &Namespace) -> bool {
+        multicast::of::<F>(ns).is_some_and(|router| router.asserts())
+    }
     check(socket)?;
+    let ns = socket.ns();
     match name {
         mrt::VERSION => Ok(of_int(VERSION)),
-        mrt::ASSERT => {
-            let router = multicast::of(socket.ns());
-            Ok(of_int(router.is_some_and(|r| r.asserts()).into()))
-        }
+        mrt::ASSERT if socket.is_v6() => Ok(of_int(asserts::<V6>(ns).into())),
+        mrt::ASSERT => Ok(of_int(asserts::<V4>(ns).into())),
         _ => Err(errno::ENOPROTOOPT),
     }
 }
 
-/// The counters of a VIF (`SIOCGETVIFCNT`): a `struct sioc_vif_req`, which is returned filled in.
+/// The counters of a VIF (`SIOCGETVIFCNT`, `SIOCGETMIFCNT_IN6`): a `struct sioc_vif_req`, which is returned filled in, and
+/// which a `struct sioc_mif_req6` is like.
 const GET_VIF_COUNT: u32 = 0x89e0;
-/// Those of an entry (`SIOCGETSGCNT`): a `struct sioc_sg_req`.
+/// Those of an entry (`SIOCGETSGCNT`, `SIOCGETSGCNT_IN6`): a `struct sioc_sg_req` or `struct sioc_sg_req6`.
 const GET_ENTRY_COUNT: u32 = 0x89e1;
 
 /// Serves an ioctl of a raw socket.
@@ -184,35 +273,60 @@ const GET_ENTRY_COUNT: u32 = 0x89e1;
 /// # Errors
 /// EINVAL for a number above those of all VIFs, EADDRNOTAVAIL for a VIF or an entry that does not exist, ENOTTY for others.
 pub fn ioctl(socket: &Socket, cx: &Cx<'_>, request: u32, given: &[u8]) -> Result<Vec<u8>, i32> {
-    if socket.kind() != SOCK_RAW || socket.is_v6() {
+    if socket.kind() != SOCK_RAW {
         return Err(errno::ENOTTY);
     }
-    let router = multicast::of(socket.ns());
-    let head: &[u8; 8] = given.first_chunk().ok_or(errno::EFAULT)?;
-    let counts: Vec<u64> = match request {
+    match socket.is_v6() {
+        true => counts::<V6>(socket, cx, request, given, 2 * SOCKADDR6, key6),
+        false => {
+            let read = |bytes: &[u8]| bytes.first_chunk().map(key);
+            counts::<V4>(socket, cx, request, given, 8, read)
+        }
+    }
+}
+
+/// Returns counters behind what the program has given. A source and a group take `key` bytes, which `read` reads.
+fn counts<F: Family>(
+    socket: &Socket,
+    cx: &Cx<'_>,
+    request: u32,
+    given: &[u8],
+    key: usize,
+    read: fn(&[u8]) -> Option<Key<F::Address>>,
+) -> Result<Vec<u8>, i32> {
+    let router = multicast::of::<F>(socket.ns());
+    let (head, counts): (usize, Vec<u64>) = match request {
         GET_VIF_COUNT => {
-            let number = u16::from_ne_bytes([head[0], head[1]]);
+            let number = u16::from_ne_bytes(*given.first_chunk().ok_or(errno::EFAULT)?);
             let vifs = router.map(|router| router.vifs(cx.guard));
             let vifs = vifs.filter(|vifs| usize::from(number) < vifs.end());
             let vif = vifs.ok_or(errno::EINVAL)?.get(number as u8);
             let vif = vif.ok_or(errno::EADDRNOTAVAIL)?;
             let ((packets, bytes), (sent, sent_bytes)) = (vif.received(), vif.sent());
-            vec![packets, sent, bytes, sent_bytes]
+            (8, vec![packets, sent, bytes, sent_bytes])
         }
         GET_ENTRY_COUNT => {
-            let entry = router.and_then(|router| router.entry(key(head), cx.guard));
-            entry.ok_or(errno::EADDRNOTAVAIL)?.counts().to_vec()
+            let wanted = read(given).ok_or(errno::EFAULT)?;
+            let entry = router.and_then(|router| router.entry(wanted, cx.guard));
+            let counts = entry.ok_or(errno::EADDRNOTAVAIL)?.counts();
+            (key, counts.to_vec())
         }
         _ => return Err(errno::ENOTTY),
     };
     let counts = counts.iter().flat_map(|count| count.to_ne_bytes());
+    let head = given.get(..head).ok_or(errno::EFAULT)?;
     Ok(head.iter().copied().chain(counts).collect())
 }
 
 /// Ends the daemon whose socket is closed.
 pub fn closed(socket: &Socket, cx: &Cx<'_>) {
-    if check(socket).is_ok() && !socket.is_v6() && multicast::of(socket.ns()).is_some() {
-        // Most sockets are not the daemon's.
-        let _ = multicast::done(&host(socket, cx), socket.cookie());
+    if check(socket).is_err() {
+        return;
     }
+    let host = host(socket, cx);
+    // Most sockets are not the daemon's.
+    let _ = match socket.is_v6() {
+        true => multicast::done::<V6>(&host, socket.cookie()),
+        false => multicast::done::<V4>(&host, socket.cookie()),
+    };
 }

@@ -24,8 +24,8 @@ pub use weir_core::{
     netdev, notify, nsid, parts, random, raw, request, stack, stages, steer, taken, trace, wire,
 };
 pub use weir_inet::{
-    addresses, autojoin, defrag, fib, fragments, icmp_limit, ipv4, ipv6, listen, mib, mpls, neigh,
-    protocols, settings, sockets, udp,
+    addresses, autojoin, defrag, fib, fragments, icmp_limit, ipv4, ipv6, listen, mib, mpls,
+    multicast, neigh, protocols, settings, sockets, udp,
 };
 pub use weir_link as link;
 pub use weir_socket as socket;

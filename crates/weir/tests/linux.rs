@@ -94,25 +94,47 @@ fn multicast_routes() {
     same_as_linux("mroute");
 }
 
+/// The same of IPv6.
+#[test]
+fn multicast_routes_of_ipv6() {
+    same_as_linux("mroute6");
+}
+
 /// smcroute routes between three namespaces, for root and for an ordinary user.
 #[test]
 fn multicast_routing_daemon() {
+    smcroute("smcroute");
+}
+
+/// The same of IPv6.
+#[test]
+fn multicast_routing_daemon_of_ipv6() {
+    smcroute("smcroute6");
+}
+
+fn smcroute(name: &str) {
     if !has("/usr/sbin/smcrouted", "smcroute") {
         return;
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux");
-    let expected = fs::read_to_string(folder.join("smcroute.txt")).unwrap();
+    let expected = fs::read_to_string(folder.join(name).with_extension("txt")).unwrap();
     for user in common::users() {
-        let script = folder.join("smcroute.sh");
+        let script = folder.join(name).with_extension("sh");
         let (printed, status) = common::script(*user, &format!("sh {}", script.display()));
         assert_eq!((&*printed, status), (&*expected, 0), "{user:?}");
     }
 }
 
-/// The same by netlink.
+/// Multicast routes by netlink.
 #[test]
 fn multicast_routes_by_netlink() {
     same_as_linux("mroute-netlink");
+}
+
+/// The same of IPv6.
+#[test]
+fn multicast_routes_of_ipv6_by_netlink() {
+    same_as_linux("mroute6-netlink");
 }
 
 #[test]

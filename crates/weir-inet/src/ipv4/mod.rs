@@ -305,7 +305,7 @@ fn l3_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<De
 /// Removes all addresses, routes and neighbours of a device that leaves its namespace.
 pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     ended(stack, guard, ns, device, device.has_ipv4());
-    multicast::device_gone(&Host { stack, ns, guard }, device);
+    crate::multicast::device_gone::<multicast::V4>(&Host { stack, ns, guard }, device);
 }
 
 /// Shuts down IPv4 on a device. `had` says whether it was enabled.

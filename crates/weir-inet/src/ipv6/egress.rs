@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use weir_netlink::errno;
 use weir_netlink::ifla::iff;
+use weir_packet::Packet;
 use weir_packet::header::Ipv6;
-use weir_packet::{Packet, PacketType};
 use weir_sync::rcu::Guard;
 
-use super::local;
 use super::output::{self, Head, Route};
 use super::select::is_member;
+use super::{local, multicast};
 use crate::cpu::Cx;
 use crate::device::Device;
-use crate::mib::{Count, Ip};
 use crate::namespace::Namespace;
 
 /// What a program's packet needs of a route (`struct flowi6`).
@@ -99,8 +98,9 @@ pub fn send(
 ) {
     let device = way.route.device;
     if head.dst.is_multicast() && device.flags() & iff::LOOPBACK == 0 {
-        if looped && is_member(device, head.dst, cx.guard) {
-            loop_back(cx, device, head, &packet);
+        let member = is_member(device, head.dst, cx.guard);
+        if looped && (member || multicast::is_on(ns)) {
+            loop_back(cx, device, head, member, &packet);
         }
         if head.hop_limit == 0 {
             return cx.consume(packet);
@@ -109,22 +109,23 @@ pub fn send(
     output::send(cx, ns, &way.route, head, packet);
 }
 
-/// Delivers a copy of a packet that the host has sent to a group.
-fn loop_back(cx: &mut Cx<'_>, device: &Arc<Device>, head: &Head, packet: &Packet) {
+/// Delivers a copy of a packet that the host has sent to a group, if it is a `member`, and has it routed like a received
+/// one.
+fn loop_back(cx: &mut Cx<'_>, device: &Arc<Device>, head: &Head, member: bool, packet: &Packet) {
     let Some(copy) = packet.copy_with_headroom(Ipv6::LEN) else {
         return;
     };
     let Ok(mut copy) = output::with_header(copy, head) else {
         return;
     };
-    copy.set_pkt_type(PacketType::Loopback);
-    copy.iif = device.ifindex();
-    copy.dev = device.key.0;
     copy.time = cx.now;
-    let mib = cx.mib6(device);
-    mib.ip(Ip::InReceives, 1);
-    mib.ip(Ip::InOctets, copy.len() as u64);
-    mib.ip(Ip::InMcastPkts, 1);
-    mib.ip(Ip::InMcastOctets, copy.len() as u64);
-    local::deliver(cx, device, device, copy);
+    local::come_back(cx, device, &mut copy);
+    let ns = device.namespace(cx.guard);
+    let copy = match multicast::is_on(ns) {
+        true => multicast::input(cx, (device, ns), copy, member),
+        false => Some(copy),
+    };
+    if let Some(copy) = copy {
+        local::deliver(cx, device, device, copy);
+    }
 }

@@ -3,8 +3,8 @@
 //!
 //! The order of the checks is that of Linux: forwarding enabled (`net.ipv6.conf.all.forwarding`),
 //! frame addressed to us, hop limit, redirect or source scope, MTU. Not implemented: IPsec policy,
-//! messages of neighbour discovery to proxied neighbours themselves (they are forwarded), multicast
-//! forwarding.
+//! messages of neighbour discovery to proxied neighbours themselves (they are forwarded). Packets to groups are routed by
+//! [`super::multicast`].
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;

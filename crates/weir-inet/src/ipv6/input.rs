@@ -5,10 +5,10 @@
 //! The packets of a batch are checked and routed one by one, with one lookup for each run of
 //! packets of the same flow. After that, consecutive packets to one next hop leave as one batch.
 //!
-//! Options: router alert is accepted, but nobody listens to it. A jumbo payload length is checked,
-//! although no packet here can be that long. Unknown options are handled according to their two
-//! highest bits. At most `max_hbh_opts_number` options are accepted. Not implemented: early
-//! demultiplexing, per-packet limits on header lengths (`max_hbh_length`).
+//! Options: router alert counts only where multicast packets are routed ([`super::multicast`]). A
+//! jumbo payload length is checked, although no packet here can be that long. Unknown options are
+//! handled according to their two highest bits. At most `max_hbh_opts_number` options are accepted.
+//! Not implemented: early demultiplexing, per-packet limits on header lengths (`max_hbh_length`).
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use super::forward::{self, Hop, Run};
 use super::icmp::{is_loopback, send_error};
 use super::output::{MIN_MTU, metric, mtu_of};
 use super::select::needs_device;
-use super::{local, select, straight};
+use super::{local, multicast, select, straight};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
@@ -115,15 +115,14 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
             continue;
         }
         run.flush(cx);
-        if matches!(way, Way::Group) {
-            mib.ip(Ip::InMcastPkts, 1);
-            mib.ip(Ip::InMcastOctets, packet.len() as u64);
-        }
+        let packet = match way {
+            Way::Group => match group(cx, (device, ns), packet) {
+                Some(packet) => packet,
+                None => continue,
+            },
+            _ => packet,
+        };
         match way {
-            Way::Group if !is_heard(device, &packet, guard) => {
-                let reason = DropReason::IP_INADDRERRORS;
-                cx.drop(device, Place::Ipv6In, reason, packet);
-            }
             Way::Refused(errno) => refuse(cx, device, errno, packet),
             _ => {
                 let owner = match way {
@@ -142,7 +141,28 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: &mut Batch) {
     run.flush(cx);
 }
 
-/// Returns whether the device is a member of the packet's destination group (`ip6_mc_input`).
+/// Counts a packet to a group, and has it routed to others. Returns it if it is for this host (`ip6_mc_input`).
+fn group<'g, 'c: 'g>(
+    cx: &mut Cx<'c>,
+    (device, ns): (&Arc<Device>, &'g Arc<Namespace>),
+    packet: Packet,
+) -> Option<Packet> {
+    let mib = cx.mib6(device);
+    mib.ip(Ip::InMcastPkts, 1);
+    mib.ip(Ip::InMcastOctets, packet.len() as u64);
+    let heard = is_heard(device, &packet, cx.guard);
+    if multicast::is_on(ns) {
+        return multicast::input(cx, (device, ns), packet, heard);
+    }
+    if heard {
+        return Some(packet);
+    }
+    let reason = DropReason::IP_INADDRERRORS;
+    cx.drop(device, Place::Ipv6In, reason, packet);
+    None
+}
+
+/// Returns whether the device is a member of the packet's destination group.
 fn is_heard(device: &Device, packet: &Packet, guard: &Guard) -> bool {
     let header = Ipv6::new(packet.data());
     header.is_some_and(|header| select::is_member(device, header.dst().into(), guard))

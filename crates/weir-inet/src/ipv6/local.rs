@@ -149,6 +149,18 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, owner: &Arc<Device>, packe
     }
 }
 
+/// Marks and counts the copy of a packet that comes back from the device it leaves by (`ip6_dev_loopback_xmit`).
+pub(super) fn come_back(cx: &Cx<'_>, device: &Device, copy: &mut Packet) {
+    copy.set_pkt_type(PacketType::Loopback);
+    copy.iif = device.ifindex();
+    copy.dev = device.key.0;
+    let mib = cx.mib6(device);
+    mib.ip(Ip::InReceives, 1);
+    mib.ip(Ip::InOctets, copy.len() as u64);
+    mib.ip(Ip::InMcastPkts, 1);
+    mib.ip(Ip::InMcastOctets, copy.len() as u64);
+}
+
 fn arrived<'a>(
     device: &'a Arc<Device>,
     ns: &'a Namespace,

@@ -12,6 +12,7 @@ pub mod input;
 pub mod label;
 pub mod local;
 mod mld;
+pub mod multicast;
 pub mod nd;
 pub mod output;
 pub mod path_mtu;
@@ -41,7 +42,7 @@ use facts::Facts;
 use crate::clock::{Holds, TimerId};
 use crate::cpu::Cx;
 use crate::device::Device;
-use crate::fib::host::WithRoutes;
+use crate::fib::host::{Host, WithRoutes};
 use crate::layers::{Event, Hears, Module, PacketType, Site};
 use crate::listen::{ConfEvent, conf6};
 use crate::mib::WithMib;
@@ -229,6 +230,8 @@ pub struct Net {
     /// The seed of flow labels and identifications.
     pub seed: u64,
     idents: AtomicU32,
+    /// Multicast routes.
+    multicast: OnceBox<multicast::Router>,
     /// The label table for source address selection.
     pub labels: label::Labels,
     /// The secret of stable addresses of devices without one (`conf/default/stable_secret`).
@@ -276,6 +279,7 @@ impl Net {
             labels: label::Labels::new(domain),
             fragments: OnceBox::default(),
             tracked_fragments: OnceBox::default(),
+            multicast: OnceBox::default(),
             seed: crate::random::seed_of(seed, "ipv6"),
             idents: AtomicU32::new(0),
             secret: Mutex::default(),
@@ -356,6 +360,7 @@ pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &A
 /// Removes all addresses, routes and neighbours of a device that leaves its namespace.
 pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let site = Site::new(stack, guard, ns, device);
+    crate::multicast::device_gone::<multicast::V6>(&Host { stack, ns, guard }, device);
     device.ipv6().addresses.device_down(&site, true);
     if device.has_ipv6() {
         conf6(stack, ns, &ConfEvent::Ended(device));

@@ -37,7 +37,7 @@ fn address(value: &[u8], at: usize) -> Option<Ipv4Addr> {
 /// Sets an option.
 ///
 /// # Errors
-/// ENOPROTOOPT, EINVAL, ENODEV, EADDRNOTAVAIL, EADDRINUSE, ENOBUFS, those of [`mroute::set`].
+/// ENOPROTOOPT, EINVAL, ENODEV, EADDRNOTAVAIL, EADDRINUSE, ENOBUFS, those of [`mroute::set4`].
 pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<(), i32> {
     match name {
         ip::ADD_MEMBERSHIP..=ip::DROP_SOURCE_MEMBERSHIP
@@ -45,7 +45,7 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
             return membership(socket, cx, name, value);
         }
         ip::MULTICAST_IF => return multicast_if(socket, cx, value),
-        _ if mroute::is_option(name) => return mroute::set(socket, cx, name, value),
+        _ if mroute::is_option(name) => return mroute::set4(socket, cx, name, value),
         _ => {}
     }
     let val = int_or_byte(value);

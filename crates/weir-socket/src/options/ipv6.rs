@@ -12,6 +12,7 @@ use super::{int, of_int, word};
 use crate::abi::{SOCK_RAW, SOCK_STREAM, ipv6, mcast};
 use crate::cpu::Cx;
 use crate::group::{self, Change};
+use crate::mroute;
 use crate::socket::Socket;
 
 /// The options that only say which control messages a program wants, and their bits in `receive6`.
@@ -38,13 +39,14 @@ pub fn bit(name: i32) -> u32 {
 /// Sets an option.
 ///
 /// # Errors
-/// ENOPROTOOPT, EINVAL, ENODEV, EADDRNOTAVAIL, EADDRINUSE.
+/// ENOPROTOOPT, EINVAL, ENODEV, EADDRNOTAVAIL, EADDRINUSE, those of [`mroute::set6`].
 pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<(), i32> {
     match name {
         ipv6::JOIN_GROUP | ipv6::LEAVE_GROUP | mcast::JOIN_GROUP..=mcast::LEAVE_SOURCE_GROUP => {
             return membership(socket, cx, name, value);
         }
         ipv6::PKTINFO => return sticky_info(socket, value),
+        _ if mroute::is_option(name) => return mroute::set6(socket, cx, name, value),
         _ => {}
     }
     let val = int(value)?;
@@ -221,6 +223,9 @@ fn membership(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Resu
 /// ENOPROTOOPT, ENOTCONN.
 pub fn get(socket: &Socket, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
     let _ = room;
+    if mroute::is_option(name) {
+        return mroute::get(socket, name);
+    }
     let state = socket.state();
     let options = &state.options;
     let val = match name {

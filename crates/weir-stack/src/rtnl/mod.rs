@@ -5,7 +5,7 @@
 //! [`Ctl`] and touches only the objects that the request names: there is no global lock around
 //! requests. Unknown request types get EOPNOTSUPP.
 
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use weir_netlink::{Error, TcMsg, Writer, af, errno, nlm, rtm};
@@ -17,7 +17,7 @@ use crate::listen::{ConfEvent, Listener};
 use crate::namespace::Namespace;
 use crate::stack::Stack;
 use crate::sysctl::{Ipv4Conf, Ipv6Conf};
-use crate::{ipv4, ipv6};
+use crate::{ipv4, ipv6, multicast};
 
 pub use crate::request::{Collected, Ctl, Dump, DumpCtl, announce, announce_with};
 
@@ -189,8 +189,12 @@ impl Listener for Listening {
         advertised::option(site, option, router);
     }
 
-    fn multicast4(&self, stack: &Stack, ns: &Namespace, event: &ipv4::multicast::Event<'_>) {
-        route::multicast::hear(stack, ns, event);
+    fn multicast4(&self, stack: &Stack, ns: &Namespace, event: &multicast::Event<'_, Ipv4Addr>) {
+        route::multicast::hear::<ipv4::multicast::V4>(stack, ns, event);
+    }
+
+    fn multicast6(&self, stack: &Stack, ns: &Namespace, event: &multicast::Event<'_, Ipv6Addr>) {
+        route::multicast::hear::<ipv6::multicast::V6>(stack, ns, event);
     }
 
     fn conf4(&self, ns: &Namespace, event: &ConfEvent<'_, Ipv4Conf>) {

@@ -76,10 +76,9 @@ impl Told for Ipv6Conf {
     const FAMILY: u8 = af::INET6;
     const NAME: &'static str = "ipv6";
     const GROUP: u32 = rtm::grp::IPV6_NETCONF;
-    // Linux reports the multicast routing setting between these; there is no multicast routing
-    // here.
     const SLOTS: &'static [(u16, Self)] = &[
         (netconf::FORWARDING, Self::Forwarding),
+        (netconf::MC_FORWARDING, Self::McForwarding),
         (netconf::PROXY_NEIGH, Self::ProxyNdp),
         (
             netconf::IGNORE_ROUTES_WITH_LINKDOWN,

@@ -4,7 +4,8 @@
 # record.sh [NAME...]: writes NAME.expected for each NAME.cmd: the output of Linux 6.1 with Debian's
 # iproute2. Runs them in examples/on-linux.sh (user-mode-linux: no root, and the machine stays
 # untouched), each in network and mount namespaces of its own. tc-ets, tc-fq-pie and tc-gate need a
-# kernel with these kinds (LINUX, examples/make-linux.sh). `refused` is recorded from Weir (WEIR:
+# kernel with these kinds, man-neigh and mtu one with multicast routing of IPv6 (LINUX, examples/make-linux.sh), whose lines of
+# MPLS in `ip netconf` are left out. `refused` is recorded from Weir (WEIR:
 # its binary).
 set -eu
 cd "$(dirname "$0")"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Requests about multicast routes, and what listeners hear; see mroute-netlink.sh."""
+"""Requests about multicast routes, and what listeners hear; see mroute-netlink.sh and mroute6-netlink.sh."""
 import errno
 import re
 import socket
@@ -8,33 +8,21 @@ import subprocess
 import tempfile
 import time
 
-INIT, DONE, ADD_VIF, DEL_VIF, ADD_MFC, DEL_MFC = range(200, 206)
+from mroute_family import *
+
 NEWLINK, GETLINK, NEWROUTE, DELROUTE, GETROUTE, CACHEREPORT = 16, 18, 24, 25, 26, 96
 DST, SRC, IIF, OIF, PREFSRC, MULTIPATH, TABLE, EXPIRES, PAD = 1, 2, 3, 4, 7, 9, 15, 23, 24
-IPMR, UNIVERSE, MULTICAST, STATIC, MROUTED = 128, 0, 5, 4, 17
+UNIVERSE, MULTICAST, STATIC, MROUTED = 0, 5, 4, 17
+MR, BITS, GROUPS, IP = (129, 128, (10, 31), "ip -6") if V6 else (128, 32, (6, 30), "ip")
 REQUEST, ACK, DUMP = 1, 4, 0x300
-
-
-def number(value):
-    return struct.pack("i", value)
-
-
-def vif(index, local):
-    return struct.pack("HBBI", index, 0, 1, 0) + socket.inet_aton(local) + bytes(4)
-
-
-def mfc(source, group, parent, out):
-    hops = bytes(out.get(index, 0) for index in range(32))
-    head = socket.inet_aton(source) + socket.inet_aton(group) + struct.pack("H", parent) + hops
-    return head + bytes(60 - len(head))
 
 
 def attribute(kind, value):
     return struct.pack("HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
-def address(kind, text):
-    return attribute(kind, socket.inet_aton(text))
+def ip(kind, name):
+    return attribute(kind, address(name))
 
 
 def word(kind, value):
@@ -45,7 +33,7 @@ def hops(*thresholds):
     return attribute(MULTIPATH, b"".join(struct.pack("HBBi", 8, 0, ttl, 0) for ttl in thresholds))
 
 
-def rtmsg(family=IPMR, dst_len=32, src_len=32, protocol=STATIC, kind=MULTICAST, scope=UNIVERSE, table=0, flags=0):
+def rtmsg(family=MR, dst_len=BITS, src_len=BITS, protocol=STATIC, kind=MULTICAST, scope=UNIVERSE, table=0, flags=0):
     return struct.pack("BBBBBBBBI", family, dst_len, src_len, 0, table, protocol, scope, kind, flags)
 
 
@@ -81,7 +69,7 @@ def show(kind, body, flags):
     size = 16 if kind in (NEWLINK, GETLINK) else 12
     if kind == CACHEREPORT:
         size = 4
-    elif body[0] != IPMR:
+    elif body[0] != MR:
         return
     head = bytearray(body[:size])
     if kind == CACHEREPORT:
@@ -103,7 +91,7 @@ def show(kind, body, flags):
             value = b"times"
         if kind == CACHEREPORT and name == 5:
             # The kernel leaves what follows type and code as it was in memory.
-            value = value[:2] + b"..%d" % len(value)
+            value = (b"" if V6 else value[:2]) + b"..%d" % len(value)
         print(f"    {name}: {value.hex()}")
         rest = rest[(length + 3) & ~3 :]
 
@@ -126,27 +114,10 @@ def run(*command):
     subprocess.run(command, stderr=subprocess.STDOUT)
 
 
-def attempt(name, what):
-    try:
-        what()
-        print(f"{name}: done")
-    except OSError as error:
-        print(f"{name}: {errno.errorcode[error.errno]}")
-
-
-def option(sock, name, value):
-    return lambda: sock.setsockopt(0, name, value)
-
-
 def send(source, group):
-    head = struct.pack("!BBHHHBBH", 0x45, 0, 40, 7, 0, 8, 17, 0)
-    head += socket.inet_aton(source) + socket.inet_aton(group)
-    words = sum(struct.unpack("!10H", head))
-    words = (words & 0xFFFF) + (words >> 16)
-    head = head[:10] + struct.pack("!H", ~words & 0xFFFF) + head[12:]
     wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-    wire.bind(("a1", 0x0800))
-    wire.send(b"\1\0\x5e\1\1\1\2\0\0\0\1\0\x08\0" + head + struct.pack("!HHHH", 1000, 2000, 20, 0) + bytes(12))
+    wire.bind(("a1", ETHERTYPE))
+    wire.send(mac_of(address(group)) + bytes((2, 0, 0, 0, 1, 0)) + struct.pack("!H", ETHERTYPE) + packet(source, group))
     time.sleep(0.1)
 
 
@@ -166,36 +137,36 @@ def hear(sock):
 
 listener = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
 listener.bind((0, 0))
-for group in (6, 30):
+for group in GROUPS:
     listener.setsockopt(270, 1, group)
 places = [tempfile.TemporaryFile("w+") for _ in range(2)]
 monitors = [
-    subprocess.Popen(["ip", "monitor", "mroute"], stdout=places[0]),
-    subprocess.Popen(["ip", "monitor", "netconf"], stdout=places[1]),
+    subprocess.Popen(IP.split() + ["monitor", "mroute"], stdout=places[0]),
+    subprocess.Popen(IP.split() + ["monitor", "netconf"], stdout=places[1]),
 ]
 time.sleep(0.5)
 loose, strict = Netlink(), Netlink(True)
 A, B, C = (socket.if_nametoindex(name + "0") for name in "abc")
 
 print("# without a daemon")
-loose.ask("tables", GETLINK, struct.pack("BBHiII", IPMR, 0, 0, 0, 0, 0), DUMP)
+loose.ask("tables", GETLINK, struct.pack("BBHiII", MR, 0, 0, 0, 0, 0), DUMP)
 loose.ask("routes", GETROUTE, rtmsg(), DUMP)
-loose.ask("get", GETROUTE, rtmsg() + address(SRC, "10.0.1.2") + address(DST, "225.1.1.1"))
-loose.ask("new without a VIF", NEWROUTE, rtmsg() + address(SRC, "10.0.1.2") + address(DST, "225.1.1.1") + word(IIF, A))
-loose.ask("delete", DELROUTE, rtmsg() + address(SRC, "10.0.1.2") + address(DST, "225.1.1.1"))
+loose.ask("get", GETROUTE, rtmsg() + ip(SRC, "10.0.1.2") + ip(DST, "225.1.1.1"))
+loose.ask("new without a VIF", NEWROUTE, rtmsg() + ip(SRC, "10.0.1.2") + ip(DST, "225.1.1.1") + word(IIF, A))
+loose.ask("delete", DELROUTE, rtmsg() + ip(SRC, "10.0.1.2") + ip(DST, "225.1.1.1"))
 
 print("# a daemon")
-daemon = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_IGMP)
+daemon = daemon_socket()
 attempt("init", option(daemon, INIT, number(1)))
 for index in (0, 1, 2):
     attempt(f"vif {index}", option(daemon, ADD_VIF, vif(index, f"10.0.{index + 1}.1")))
-run("ip", "netconf", "show", "dev", "a0")
+run(*IP.split(), "netconf", "show", "dev", "a0")
 attempt("mfc", option(daemon, ADD_MFC, mfc("10.0.1.2", "225.1.1.1", 0, {1: 1, 2: 3})))
 send("10.0.1.2", "225.1.1.1")
 send("10.0.1.3", "225.1.1.2")
 hear(listener)
-both = address(SRC, "10.0.1.2") + address(DST, "225.1.1.1")
-loose.ask("tables", GETLINK, struct.pack("BBHiII", IPMR, 0, 0, 0, 0, 0), DUMP)
+both = ip(SRC, "10.0.1.2") + ip(DST, "225.1.1.1")
+loose.ask("tables", GETLINK, struct.pack("BBHiII", MR, 0, 0, 0, 0, 0), DUMP)
 loose.ask("get", GETROUTE, rtmsg() + both)
 strict.ask("get", GETROUTE, rtmsg(protocol=0, kind=0) + both)
 strict.ask("get with values", GETROUTE, rtmsg() + both)
@@ -205,7 +176,7 @@ strict.ask("get with a device", GETROUTE, rtmsg(protocol=0, kind=0) + both + wor
 strict.ask("get of a table", GETROUTE, rtmsg(protocol=0, kind=0) + both + word(TABLE, 5))
 strict.ask("get short", GETROUTE, rtmsg()[:8])
 strict.ask("get of one that waits", GETROUTE,
-           rtmsg(protocol=0, kind=0) + address(SRC, "10.0.1.3") + address(DST, "225.1.1.2"))
+           rtmsg(protocol=0, kind=0) + ip(SRC, "10.0.1.3") + ip(DST, "225.1.1.2"))
 plain = dict(dst_len=0, src_len=0, protocol=0, kind=0)
 strict.ask("dump", GETROUTE, rtmsg(**plain), DUMP)
 strict.ask("dump by b0", GETROUTE, rtmsg(**plain) + word(OIF, B), DUMP)
@@ -216,13 +187,13 @@ for protocol, kind in ((STATIC, 0), (0, MULTICAST), (0, 1)):
     strict.ask(f"dump of {protocol} {kind}", GETROUTE, rtmsg(**dict(plain, protocol=protocol, kind=kind)), DUMP)
 strict.ask("dump of lengths", GETROUTE, rtmsg(), DUMP)
 strict.ask("dump of all families", GETROUTE, rtmsg(family=0, **plain), DUMP)
-strict.ask("tables", GETLINK, struct.pack("BBHiII", IPMR, 0, 0, 0, 0, 0), DUMP)
-strict.ask("table with an index", GETLINK, struct.pack("BBHiII", IPMR, 0, 0, 5, 0, 0), DUMP)
-strict.ask("table with an attribute", GETLINK, struct.pack("BBHiII", IPMR, 0, 0, 0, 0, 0) + word(1, 1), DUMP)
-strict.ask("table, short", GETLINK, bytes((IPMR, 0, 0, 0)), DUMP)
+strict.ask("tables", GETLINK, struct.pack("BBHiII", MR, 0, 0, 0, 0, 0), DUMP)
+strict.ask("table with an index", GETLINK, struct.pack("BBHiII", MR, 0, 0, 5, 0, 0), DUMP)
+strict.ask("table with an attribute", GETLINK, struct.pack("BBHiII", MR, 0, 0, 0, 0, 0) + word(1, 1), DUMP)
+strict.ask("table, short", GETLINK, bytes((MR, 0, 0, 0)), DUMP)
 
 print("# requests")
-more = address(SRC, "10.0.1.4") + address(DST, "225.1.1.4") + word(IIF, A)
+more = ip(SRC, "10.0.1.4") + ip(DST, "225.1.1.4") + word(IIF, A)
 for name, head in (
     ("of 24 bits", rtmsg(dst_len=24)),
     ("of source 0", rtmsg(src_len=0)),
@@ -231,50 +202,50 @@ for name, head in (
     ("of boot", rtmsg(protocol=3)),
 ):
     loose.ask("new " + name, NEWROUTE, head + more)
-loose.ask("new by no device", NEWROUTE, rtmsg() + address(DST, "225.1.1.4") + word(IIF, 99))
-loose.ask("new by lo", NEWROUTE, rtmsg() + address(DST, "225.1.1.4") + word(IIF, 1))
-loose.ask("new for no group", NEWROUTE, rtmsg() + address(DST, "10.1.1.1") + word(IIF, A))
+loose.ask("new by no device", NEWROUTE, rtmsg() + ip(DST, "225.1.1.4") + word(IIF, 99))
+loose.ask("new by lo", NEWROUTE, rtmsg() + ip(DST, "225.1.1.4") + word(IIF, 1))
+loose.ask("new for no group", NEWROUTE, rtmsg() + ip(DST, "10.1.1.1") + word(IIF, A))
 loose.ask("new with a short address", NEWROUTE, rtmsg() + attribute(DST, b"12") + word(IIF, A))
 loose.ask("new with short hops", NEWROUTE, rtmsg() + more + attribute(MULTIPATH, b"1234"))
 loose.ask("new with bytes behind hops", NEWROUTE, rtmsg() + more + attribute(MULTIPATH, bytes((8, 0, 0, 1)) + bytes(7)))
 loose.ask("new with hops of no length", NEWROUTE, rtmsg() + more + attribute(MULTIPATH, bytes(8)))
 loose.ask("new", NEWROUTE, rtmsg() + more + hops(0, 1, 5))
 loose.ask("new again", NEWROUTE, rtmsg(protocol=MROUTED) + more + hops(0, 0, 7))
-loose.ask("new of mrouted", NEWROUTE, rtmsg(protocol=MROUTED) + address(DST, "225.1.1.5") + word(IIF, B) + hops(*[1] * 33))
-loose.ask("new proxy", NEWROUTE, rtmsg() + address(DST, "225.1.1.5") + word(IIF, A) + address(PREFSRC, "1.2.3.4"))
-loose.ask("new in table 77", NEWROUTE, rtmsg() + address(DST, "225.1.1.6") + word(IIF, A) + word(TABLE, 77))
+loose.ask("new of mrouted", NEWROUTE, rtmsg(protocol=MROUTED) + ip(DST, "225.1.1.5") + word(IIF, B) + hops(*[1] * 33))
+loose.ask("new proxy", NEWROUTE, rtmsg() + ip(DST, "225.1.1.5") + word(IIF, A) + ip(PREFSRC, "1.2.3.4"))
+loose.ask("new in table 77", NEWROUTE, rtmsg() + ip(DST, "225.1.1.6") + word(IIF, A) + word(TABLE, 77))
 hear(listener)
 loose.ask("dump", GETROUTE, rtmsg(), DUMP)
-loose.ask("delete none", DELROUTE, rtmsg() + address(DST, "225.1.1.9"))
+loose.ask("delete none", DELROUTE, rtmsg() + ip(DST, "225.1.1.9"))
 loose.ask("delete", DELROUTE, rtmsg() + more)
-loose.ask("delete of boot", DELROUTE, rtmsg(protocol=3) + address(DST, "225.1.1.6"))
+loose.ask("delete of boot", DELROUTE, rtmsg(protocol=3) + ip(DST, "225.1.1.6"))
 hear(listener)
 for command in (
-    "ip mroute", "ip -s mroute", "ip mroute show table all", "ip mroute show iif a0",
-    "ip mroute show iif c0", "ip -j mroute", "ip -d mroute", "ip mrule",
-    "ip rule show table 253", "ip route show table all type multicast",
+    "mroute", "-s mroute", "mroute show table all", "mroute show iif a0",
+    "mroute show iif c0", "-j mroute", "-d mroute", "mrule",
+    "rule show table 253", "route show table all type multicast",
 ):
-    if command.startswith("ip -s"):
+    if command.startswith("-s"):
         # Ages are times.
-        print("+", command)
-        text = subprocess.run(command.split(), capture_output=True, text=True).stdout
+        print("+", IP, command)
+        text = subprocess.run((IP + " " + command).split(), capture_output=True, text=True).stdout
         print(re.sub(r"Age +[0-9.]+", "Age -", text), end="")
     else:
-        run(*command.split())
+        run(*IP.split(), *command.split())
 send("10.0.1.9", "225.1.1.7")
-loose.ask("resolved", NEWROUTE, rtmsg() + address(SRC, "10.0.1.9") + address(DST, "225.1.1.7") + word(IIF, A) + hops(0, 1))
+loose.ask("resolved", NEWROUTE, rtmsg() + ip(SRC, "10.0.1.9") + ip(DST, "225.1.1.7") + word(IIF, A) + hops(0, 1))
 time.sleep(0.1)
-run("cat", "/proc/net/ip_mr_cache")
+run("cat", "/proc/net/" + FILES[1])
 run("ip", "link", "del", "c0")
-run("ip", "mroute")
+run(*IP.split(), "mroute")
 # Nobody adds an entry: packets wait for ten seconds.
 send("10.0.1.3", "225.1.1.9")
-run("cat", "/proc/net/ip_mr_cache")
+run("cat", "/proc/net/" + FILES[1])
 time.sleep(11)
-run("cat", "/proc/net/ip_mr_cache")
+run("cat", "/proc/net/" + FILES[1])
 daemon.close()
 time.sleep(0.2)
-run("ip", "mroute")
+run(*IP.split(), "mroute")
 hear(listener)
 for name, monitor, place in zip(("mroute", "netconf"), monitors, places):
     monitor.terminate()

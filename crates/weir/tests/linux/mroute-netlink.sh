@@ -13,4 +13,4 @@ for d in a b c; do
 done
 ip link set lo up
 sleep 0.5
-exec python3 -u "${0%.sh}.py"
+exec python3 -Bu "${0%.sh}.py"

@@ -1,79 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A multicast routing daemon that says what it sees; see mroute.sh."""
-import errno
-import fcntl
+"""A multicast routing daemon that says what it sees; see mroute.sh and mroute6.sh."""
 import socket
 import struct
 import subprocess
 import time
 
-INIT, DONE, ADD_VIF, DEL_VIF, ADD_MFC, DEL_MFC, VERSION, ASSERT, PIM, TABLE, ADD_PROXY, DEL_PROXY, FLUSH = range(200, 213)
-TUNNEL, SRCRT, REGISTER, IFINDEX = 1, 2, 4, 8
-VIFCNT, SGCNT = 0x89E0, 0x89E1
-DEVICES = "abcd"
+from mroute_family import *
 
-
-def attempt(name, what):
-    try:
-        answer = what()
-    except OSError as error:
-        answer = errno.errorcode[error.errno]
-    print(f"{name}: {'done' if answer is None else answer}")
-
-
-def igmp():
-    return socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_IGMP)
-
-
-def number(value):
-    return struct.pack("i", value)
-
-
-def vif(index, local, flags=0, threshold=1, remote="0.0.0.0"):
-    local = struct.pack("I", local) if isinstance(local, int) else socket.inet_aton(local)
-    return struct.pack("HBBI", index, flags, threshold, 0) + local + socket.inet_aton(remote)
-
-
-def mfc(source, group, parent, out):
-    hops = bytes(out.get(index, 0) for index in range(32))
-    head = socket.inet_aton(source) + socket.inet_aton(group) + struct.pack("H", parent) + hops
-    return head + bytes(60 - len(head))
-
-
-def option(sock, name, value):
-    return lambda: sock.setsockopt(0, name, value)
-
-
-def counts(sock, index):
-    answer = fcntl.ioctl(sock, VIFCNT, struct.pack("HxxxxxxQQQQ", index, 0, 0, 0, 0))
-    return struct.unpack("HxxxxxxQQQQ", answer)[1:]
-
-
-def uses(sock, source, group):
-    asked = socket.inet_aton(source) + socket.inet_aton(group) + bytes(24)
-    return struct.unpack("8xQQQ", fcntl.ioctl(sock, SGCNT, asked))
-
-
-def checksum(data):
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
-
-
-def packet(source, group, ttl=8, length=40, df=False, options=b"", protocol=17):
-    words = 5 + len(options) // 4
-    head = struct.pack("!BBHHHBBH", 0x40 | words, 0, length, 7, 0x4000 if df else 0, ttl, protocol, 0)
-    head += socket.inet_aton(source) + socket.inet_aton(group) + options
-    head = head[:10] + struct.pack("!H", checksum(head)) + head[12:]
-    size = length - 4 * words
-    return head + struct.pack("!HHHH", 1000, 2000, size, 0) + bytes(size - 8)
-
-
+# Options of a packet that routers read: record route, padding.
+RECORD = b"\1\4\0\0\0\0" if V6 else b"\x07\x07\x04\0\0\0\0\0"
 wires = {}
 for name in DEVICES:
-    wires[name] = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
-    wires[name].bind((name + "1", 0x0800))
+    wires[name] = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
+    wires[name].bind((name + "1", ETHERTYPE))
 
 
 def seen():
@@ -83,23 +22,22 @@ def seen():
     for name, wire in wires.items():
         while True:
             try:
-                frame, address = wire.recvfrom(4096, socket.MSG_DONTWAIT)
+                frame, sender = wire.recvfrom(4096, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 break
+            data = frame[14:]
             # Not those that this program sends, and no report of groups.
-            if address[2] == socket.PACKET_OUTGOING or frame[30:33] == bytes((224, 0, 0)):
+            if sender[2] == socket.PACKET_OUTGOING or is_noise(group_of(data)):
                 continue
-            group = socket.inet_ntoa(frame[30:34])
-            more = "" if checksum(frame[14 : 14 + 4 * (frame[14] & 15)]) == 0 else " wrong checksum"
+            more = " wrong checksum" if is_broken(data) else ""
             mac = frame[:6].hex(":")
-            found.append(f"{name} {group} ttl {frame[22]} length {len(frame) - 14} to {mac}{more}")
+            found.append(f"{name} {shown(group_of(data))} ttl {ttl_of(data)} length {len(data)} to {mac}{more}")
     return found
 
 
 def send(name, what, *, say=True):
-    group = what[16:20]
-    mac = bytes((1, 0, 0x5E, group[1] & 0x7F)) + group[2:]
-    wires[name].send(mac + bytes((2, 0, 0, 0, 1, 0)) + b"\x08\x00" + what)
+    head = mac_of(group_of(what)) + bytes((2, 0, 0, 0, 1, 0)) + struct.pack("!H", ETHERTYPE)
+    wires[name].send(head + what)
     if say:
         print(f"sent by {name}:", "; ".join(seen()) or "nothing")
 
@@ -111,6 +49,14 @@ def reports(sock):
             data, control, _, sender = sock.recvmsg(200, 200, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
+        if V6:
+            if data[0]:
+                print(f"  ICMPv6 message {data[0]} from {sender[0]}, {len(data)} bytes")
+                continue
+            kind, vif = data[1], struct.unpack("H", data[2:4])[0]
+            print(f"  report {kind} mif {vif} {shown(data[8:24])} {shown(data[24:40])} from {sender}, {len(data)} bytes, "
+                  f"{data[:8].hex()}, {len(control)} control messages")
+            continue
         if data[9]:
             print(f"  packet of protocol {data[9]} from {sender[0]}, {len(data)} bytes")
             continue
@@ -123,29 +69,32 @@ def reports(sock):
 
 
 def show():
-    for name in ("ip_mr_vif", "ip_mr_cache"):
+    for name in FILES:
         print(open("/proc/net/" + name).read(), end="")
 
 
 def forwarding():
     names = ["all", "default", "lo"] + [name + "0" for name in DEVICES]
-    values = [open(f"/proc/sys/net/ipv4/conf/{name}/mc_forwarding").read().strip() for name in names]
+    values = [open(f"{CONF}/{name}/mc_forwarding").read().strip() for name in names]
     print("mc_forwarding", *values)
     link = subprocess.run(["ip", "-d", "link", "show", "a0"], capture_output=True, text=True).stdout
     print("allmulti", link.split("allmulti ")[1].split()[0] if "allmulti " in link else "-", "ALLMULTI" in link)
 
 
 print("# other sockets")
-udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-icmp = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+udp = socket.socket(FAMILY, socket.SOCK_DGRAM)
+icmp = socket.socket(FAMILY, socket.SOCK_RAW, OTHER)
 for sock in (udp, icmp):
     attempt("init", option(sock, INIT, number(1)))
-    attempt("version", lambda: sock.getsockopt(0, VERSION))
-attempt("init on IPv6", option(socket.socket(socket.AF_INET6, socket.SOCK_RAW, 2), INIT, number(1)))
+    attempt("version", lambda: sock.getsockopt(LEVEL, VERSION))
+if V6:
+    attempt("init on IPv4", option(socket.socket(socket.AF_INET, socket.SOCK_RAW, 58), INIT, number(1)))
+else:
+    attempt("init on IPv6", option(socket.socket(socket.AF_INET6, socket.SOCK_RAW, 2), INIT, number(1)))
 attempt("count of icmp", lambda: counts(icmp, 0))
 
 print("# wrong values")
-daemon, other = igmp(), igmp()
+daemon, other = daemon_socket(), daemon_socket()
 attempt("done before", option(daemon, DONE, b""))
 attempt("init short", option(daemon, INIT, b"\1\0"))
 attempt("init long", option(daemon, INIT, bytes(8)))
@@ -153,20 +102,22 @@ attempt("init", option(daemon, INIT, number(1)))
 attempt("init again", option(daemon, INIT, number(1)))
 attempt("init of another", option(other, INIT, number(1)))
 attempt("done of another", option(other, DONE, b""))
-attempt("version", lambda: hex(daemon.getsockopt(0, VERSION)))
-attempt("version, two bytes", lambda: daemon.getsockopt(0, VERSION, 2).hex())
-attempt("version, no byte", lambda: daemon.getsockopt(0, VERSION, 0))
-attempt("version, many bytes", lambda: len(daemon.getsockopt(0, VERSION, 100)))
+attempt("version", lambda: hex(daemon.getsockopt(LEVEL, VERSION)))
+attempt("version, two bytes", lambda: daemon.getsockopt(LEVEL, VERSION, 2).hex())
+attempt("version, no byte", lambda: daemon.getsockopt(LEVEL, VERSION, 0))
+attempt("version, many bytes", lambda: len(daemon.getsockopt(LEVEL, VERSION, 100)))
 attempt("set version", option(daemon, VERSION, number(1)))
-attempt("get init", lambda: daemon.getsockopt(0, INIT))
-attempt("get table", lambda: daemon.getsockopt(0, TABLE))
+attempt("get init", lambda: daemon.getsockopt(LEVEL, INIT))
+attempt("get table", lambda: daemon.getsockopt(LEVEL, TABLE))
 attempt("table", option(daemon, TABLE, number(5)))
 attempt("option 213", option(daemon, 213, number(5)))
 attempt("option 199", option(daemon, 199, number(5)))
-for name, value in (("short", b""), ("15 bytes", bytes(15)), ("17 bytes", bytes(17))):
+vif_lengths = (("1 byte", bytes(1)), ("11 bytes", bytes(11))) if V6 else (("15 bytes", bytes(15)), ("17 bytes", bytes(17)))
+for name, value in (("short", b""), *vif_lengths):
     attempt("vif " + name, option(daemon, ADD_VIF, value))
     attempt("del vif " + name, option(daemon, DEL_VIF, value))
-for name, value in (("short", b""), ("59 bytes", bytes(59)), ("61 bytes", bytes(61))):
+entry_more = () if V6 else (("61 bytes", bytes(61)),)
+for name, value in (("short", b""), (f"{ENTRY - 1} bytes", bytes(ENTRY - 1)), *entry_more):
     for what in (ADD_MFC, DEL_MFC, ADD_PROXY, DEL_PROXY):
         attempt(f"mfc {name} {what}", option(daemon, what, value))
 attempt("vif 32", option(daemon, ADD_VIF, vif(32, "10.0.1.1")))
@@ -185,7 +136,7 @@ attempt("del proxy", option(daemon, DEL_PROXY, mfc("10.0.1.2", "225.1.1.1", 0, {
 attempt("assert short", option(daemon, ASSERT, b"1"))
 attempt("flush short", option(daemon, FLUSH, b"1"))
 attempt("assert", option(daemon, ASSERT, number(5)))
-attempt("get assert", lambda: daemon.getsockopt(0, ASSERT))
+attempt("get assert", lambda: daemon.getsockopt(LEVEL, ASSERT))
 attempt("assert", option(daemon, ASSERT, number(0)))
 attempt("counts of vif 0", lambda: counts(daemon, 0))
 attempt("counts of vif 40", lambda: counts(daemon, 40))
@@ -202,8 +153,8 @@ attempt("vif 31", option(daemon, ADD_VIF, vif(31, "10.0.3.1")))
 attempt("counts of vif 2", lambda: counts(daemon, 2))
 attempt("counts of vif 1", lambda: counts(daemon, 1))
 forwarding()
-for line in open("/proc/net/ip_mr_vif"):
-    print(line[:57])
+for line in open("/proc/net/" + FILES[0]):
+    print(line[:57].rstrip("\n"))
 attempt("static vif", option(other, ADD_VIF, vif(3, "10.0.4.1")))
 forwarding()
 
@@ -214,7 +165,7 @@ send("a", packet("10.0.1.2", "225.1.1.1", ttl=5))
 send("a", packet("10.0.1.2", "225.1.1.1", ttl=2))
 send("a", packet("10.0.1.2", "225.1.1.1", ttl=1))
 send("a", packet("10.0.1.2", "225.1.1.1", length=1500))
-send("a", packet("10.0.1.2", "225.1.1.1", options=b"\x07\x07\x04\0\0\0\0\0", length=60))
+send("a", packet("10.0.1.2", "225.1.1.1", options=RECORD, length=60))
 reports(daemon)
 attempt("uses", lambda: uses(daemon, "10.0.1.2", "225.1.1.1"))
 for index in (0, 1, 3, 31):
@@ -222,9 +173,9 @@ for index in (0, 1, 3, 31):
 show()
 
 print("# MTU")
-subprocess.run(["ip", "link", "set", "b0", "mtu", "600"], check=True)
-send("a", packet("10.0.1.2", "225.1.1.1", length=1000, df=True))
-send("a", packet("10.0.1.2", "225.1.1.1", length=1000))
+subprocess.run(["ip", "link", "set", "b0", "mtu", str(MTU)], check=True)
+send("a", packet("10.0.1.2", "225.1.1.1", length=LONG, df=True))
+send("a", packet("10.0.1.2", "225.1.1.1", length=LONG))
 attempt("counts of vif 1", lambda: counts(daemon, 1))
 subprocess.run(["ip", "link", "set", "b0", "mtu", "1500"], check=True)
 
@@ -298,19 +249,18 @@ reports(daemon)
 
 print("# our own programs")
 attempt("mfc", option(daemon, ADD_MFC, mfc("10.0.1.1", "225.3.0.1", 0, {1: 1, 31: 4})))
-sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-sender.bind(("10.0.1.1", 1000))
-own = socket.inet_aton("10.0.1.1")
-sender.setsockopt(0, socket.IP_MULTICAST_IF, own)
+sender = socket.socket(FAMILY, socket.SOCK_DGRAM)
+sender.bind((text("10.0.1.1"), 1000))
+multicast_options(sender, device=indices["a"])
 for ttl in (1, 3, 9):
-    sender.setsockopt(0, socket.IP_MULTICAST_TTL, ttl)
-    sender.sendto(b"x" * 20, ("225.3.0.1", 2000))
+    multicast_options(sender, ttl=ttl)
+    sender.sendto(b"x" * 20, (text("225.3.0.1"), 2000))
     print(f"own with TTL {ttl}:", "; ".join(seen()))
-sender.setsockopt(0, socket.IP_MULTICAST_LOOP, 0)
-sender.sendto(b"x" * 20, ("225.3.0.1", 2000))
+multicast_options(sender, loop=0)
+sender.sendto(b"x" * 20, (text("225.3.0.1"), 2000))
 print("own without a loop:", "; ".join(seen()))
-sender.setsockopt(0, socket.IP_MULTICAST_LOOP, 1)
-sender.sendto(b"x" * 20, ("225.3.0.2", 2000))
+multicast_options(sender, loop=1)
+sender.sendto(b"x" * 20, (text("225.3.0.2"), 2000))
 print("own without a route:", "; ".join(seen()))
 reports(daemon)
 show()
@@ -320,10 +270,10 @@ show()
 
 
 def member(index):
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock = socket.socket(FAMILY, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("225.3.0.1", 2000))
-    sock.setsockopt(0, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("225.3.0.1") + struct.pack("4xI", index))
+    sock.bind((text("225.3.0.1"), 2000))
+    join(sock, "225.3.0.1", index)
     return sock
 
 
@@ -344,7 +294,7 @@ for name in "abd":
     attempt("mfc", option(daemon, ADD_MFC, mfc("10.0.1.2", "225.3.0.1", 0, {1: 1, 31: 4})))
     send("a", packet("10.0.1.2", "225.3.0.1"))
     print(f"member on {name} heard", heard(receiver))
-    sender.sendto(b"x" * 20, ("225.3.0.1", 2000))
+    sender.sendto(b"x" * 20, (text("225.3.0.1"), 2000))
     print("own:", "; ".join(seen()))
     print(f"member on {name} heard", heard(receiver))
     attempt("uses", lambda: uses(daemon, "10.0.1.2", "225.3.0.1"))
@@ -358,10 +308,20 @@ reports(daemon)
 receiver.close()
 time.sleep(0.1)
 
-print("# IGMP for the daemon")
-send("a", packet("10.0.1.2", "225.4.0.1", protocol=2, ttl=1))
-send("a", packet("10.0.1.2", "225.4.0.1", protocol=2, ttl=1, options=b"\x94\x04\0\0", length=44))
-send("a", packet("10.0.1.2", "225.4.0.1", protocol=103, options=b"\x94\x04\0\0", length=44))
+if V6:
+    print("# MLD for the daemon")
+    alert, other_alert, pad = b"\5\2\0\0\1\0", b"\5\2\0\1\1\0", b"\1\4\0\0\0\0"
+    report = bytes((131, 0, 0, 0, 0, 0, 0, 0)) + address("225.4.0.1")
+    echo = bytes((128, 0, 0, 0, 0, 0, 0, 0))
+    for message in (report, echo):
+        for options in (alert, other_alert, pad, b""):
+            send("a", packet("10.0.1.2", "225.4.0.1", protocol=58, options=options, payload=message))
+    send("a", packet("10.0.1.2", "225.4.0.1", options=alert))
+else:
+    print("# IGMP for the daemon")
+    send("a", packet("10.0.1.2", "225.4.0.1", protocol=2, ttl=1))
+    send("a", packet("10.0.1.2", "225.4.0.1", protocol=2, ttl=1, options=b"\x94\x04\0\0", length=44))
+    send("a", packet("10.0.1.2", "225.4.0.1", protocol=103, options=b"\x94\x04\0\0", length=44))
 reports(daemon)
 
 print("# the end")

@@ -52,9 +52,9 @@ const MANY_SOCKETS: usize = 4096;
 const IP_PROTOCOL: i32 = 52;
 /// `TCP_INQ` of linux/tcp.h, and `TCP_CM_INQ`.
 const TCP_INQ: i32 = 36;
-/// The options of multicast routing daemons (`MRT_BASE` to `MRT_MAX`).
+/// The options of multicast routing daemons (`MRT_BASE` to `MRT_MAX`, `MRT6_BASE` to `MRT6_MAX`).
 const MROUTE: RangeInclusive<i32> = 200..=212;
-/// `MRT_ADD_VIF`, `MRT_PIM`
+/// `MRT_ADD_VIF` and `MRT6_ADD_MIF`, `MRT_PIM` and `MRT6_PIM`
 const MRT_ADD_VIF: i32 = 202;
 const MRT_PIM: i32 = 208;
 /// The longest value of an option, in bytes.
@@ -79,7 +79,7 @@ const NO_FAMILY: &str = "XDP and vsock sockets are not served";
 /// `PACKET_RX_RING`
 const PACKET_RX_RING: i32 = 5;
 const NO_PIM: &str =
-    "multicast routing has no PIM (MRT_PIM, the register VIF) and no tunnels as VIFs";
+    "multicast routing has no PIM (MRT_PIM, MRT6_PIM, the register VIF) and no tunnels as VIFs";
 /// The message for every way to ask for the tables of netfilter.
 pub(super) const NO_NETFILTER: &str = "the stack has no tables of netfilter: no nft, iptables or ipset; tc filters can drop and change packets, and tc's ct tracks connections";
 
@@ -93,9 +93,15 @@ fn is_of_netfilter(level: i32, option: i32) -> bool {
 }
 
 /// Returns whether an option asks for a part of multicast routing that the stack does not have: PIM, and VIFs with
-/// `VIFF_TUNNEL` or `VIFF_REGISTER`.
-fn is_refused_route(option: i32, value: &[u8]) -> bool {
-    option == MRT_PIM || option == MRT_ADD_VIF && value.get(2).is_some_and(|flags| flags & 5 != 0)
+/// `VIFF_TUNNEL`, `VIFF_REGISTER` or `MIFF_REGISTER`.
+fn is_refused_route(level: i32, option: i32, value: &[u8]) -> bool {
+    let refused = match level {
+        libc::IPPROTO_IP => 5,
+        libc::IPPROTO_IPV6 => 1,
+        _ => return false,
+    };
+    let has = |flags: &u8| flags & refused != 0;
+    option == MRT_PIM || option == MRT_ADD_VIF && value.get(2).is_some_and(has)
 }
 
 /// Reads the address argument of a call.
@@ -353,7 +359,7 @@ impl Supervisor {
             _ => bytes(call, call.args[3], length)?,
         };
         self.still_waiting(call)?;
-        if level == libc::IPPROTO_IP && is_refused_route(name, &value) {
+        if is_refused_route(level, name, &value) {
             self.say_once(call, "pim", NO_PIM);
         }
         self.inet(InetCall::SetOption(socket.id, level, name), &value)?;
@@ -416,18 +422,26 @@ impl Supervisor {
     }
 }
 
-/// The ioctls of a protocol (`SIOCPROTOPRIVATE`) that are served: `SIOCGETVIFCNT`, `SIOCGETSGCNT`, with the length of their
-/// structures in bytes.
-const PROTOCOL_IOCTLS: [(u32, usize); 2] = [(0x89e0, 40), (0x89e1, 32)];
+/// Returns the length of the structure of an ioctl of a raw socket's protocol (`SIOCPROTOPRIVATE`) in bytes:
+/// `SIOCGETVIFCNT`, `SIOCGETSGCNT`, `SIOCGETMIFCNT_IN6`, `SIOCGETSGCNT_IN6`.
+fn protocol_ioctl_length(request: u32, family: i32) -> Option<usize> {
+    match (request, family) {
+        (0x89e0, libc::AF_INET | libc::AF_INET6) => Some(40),
+        (0x89e1, libc::AF_INET) => Some(32),
+        (0x89e1, libc::AF_INET6) => Some(80),
+        _ => None,
+    }
+}
 
 impl Supervisor {
     /// Serves an ioctl that belongs to the protocol of a socket. Returns `None` if it is another.
     pub(super) fn protocol_ioctl(&mut self, call: &Call) -> Option<Handled> {
         let request = call.args[1] as u32;
-        let (_, length) = *PROTOCOL_IOCTLS.iter().find(|(one, _)| *one == request)?;
+        // Most ioctls are others.
+        protocol_ioctl_length(request, libc::AF_INET)?;
         let socket = self.inet_of(call)?;
-        let raw = socket.family == libc::AF_INET && socket.kind == libc::SOCK_RAW;
-        raw.then(|| {
+        let length = protocol_ioctl_length(request, socket.family)?;
+        (socket.kind == libc::SOCK_RAW).then(|| {
             let given = bytes(call, call.args[2], length)?;
             self.still_waiting(call)?;
             let answer = self

@@ -306,9 +306,10 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
         } else {
             Strictness::Liberal
         };
-        let (info, attrs) = message
-            .parse::<IfInfoMsg>(&parse::POLICY, strictness)
-            .map_err(|error| error.or_msg("Invalid header for link dump"))?;
+        if message.fixed::<IfInfoMsg>().is_err() {
+            return Err(Error::msg(errno::EINVAL, "Invalid header for link dump"));
+        }
+        let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, strictness)?;
         if ctl.strict {
             if info.pad != 0 || info.ty != 0 || info.flags != 0 || info.change != 0 {
                 return Err(Error::msg(

@@ -15,6 +15,8 @@ use crate::fib::host::WithRoutes;
 use crate::fib::route::RouteInfo;
 use crate::fib::table::{Cursor, Table};
 use crate::fib::{Address, Family};
+use crate::ipv4::multicast::V4;
+use crate::ipv6::multicast::V6;
 use crate::rtnl::{Ctl, Dump, DumpCtl};
 
 /// Starts a dump of one family, or of both if the family is unspecified.
@@ -46,7 +48,11 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
     } else if let Ok(header) = ctl.message.fixed::<RtMsg>() {
         filter.flags = header.flags & (rtm::f::PREFIX | rtm::f::CLONED);
     }
-    let multicast = ctl.message.family() == Some(af::IPMR);
+    let multicast = match ctl.message.family() {
+        Some(af::IPMR) => Some(super::multicast::dump::<V4>(ctl, &filter)),
+        Some(af::IP6MR) => Some(super::multicast::dump::<V6>(ctl, &filter)),
+        _ => None,
+    };
     let fib = &ctl.ns.fib();
     let mut dump = RouteDump {
         v4: Tables::default(),
@@ -56,8 +62,8 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
         filter,
         filtered: ctl.strict && (filter.is_set() || family == af::INET6),
     };
-    if multicast {
-        dump.more.push(super::multicast::dump(ctl, &filter));
+    if let Some(multicast) = multicast {
+        dump.more.push(multicast);
         dump.filtered = ctl.strict && filter.is_set();
         return Ok(dump);
     }
@@ -76,7 +82,8 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
     if ctl.message.family() == Some(af::UNSPEC) {
         dump.more = vec![
             super::mpls::dump(ctl)?,
-            super::multicast::dump(ctl, &filter),
+            super::multicast::dump::<V4>(ctl, &filter),
+            super::multicast::dump::<V6>(ctl, &filter),
         ];
     }
     if family == af::INET6 || family == af::UNSPEC {

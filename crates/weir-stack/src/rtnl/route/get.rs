@@ -34,7 +34,8 @@ pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         Some(af::INET) => get4(ctl),
         Some(af::INET6) => get6(ctl),
         Some(af::MPLS) => super::mpls::get(ctl),
-        Some(af::IPMR) => super::multicast::get(ctl),
+        Some(af::IPMR) => super::multicast::get4(ctl),
+        Some(af::IP6MR) => super::multicast::get6(ctl),
         _ => Err(Error::new(errno::EOPNOTSUPP)),
     }
 }

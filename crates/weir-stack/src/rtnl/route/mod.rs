@@ -9,10 +9,9 @@
 //! | `dump`, `filter` | dumps of tables, with the filters of a strict request |
 //! | `get` | `ip route get`: routes one packet |
 //! | [`mpls`], `labels` | routes of MPLS labels; stacks of labels, `encap mpls` |
-//! | [`multicast`] | multicast routes of IPv4, `ip mroute` |
+//! | [`multicast`] | multicast routes, `ip mroute` |
 //!
 //! Not implemented, and rejected by name: realms, encapsulation other than `ip`, `ip6` and `mpls`, source-specific IPv6 routes.
-//! There is no multicast routing of IPv6.
 
 mod dump;
 mod fill;

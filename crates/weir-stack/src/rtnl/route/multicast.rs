@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Multicast routes of IPv4: requests, dumps and notifications of family `RTNL_FAMILY_IPMR` (`ipmr_rtm_route`,
-//! `ipmr_rtm_getroute`, `ipmr_rtm_dumproute`, `ipmr_rtm_dumplink`, `igmpmsg_netlink_event`).
+//! Multicast routes: requests, dumps and notifications of the families `RTNL_FAMILY_IPMR` and `RTNL_FAMILY_IP6MR`
+//! (`ipmr_rtm_route`, `ipmr_rtm_getroute`, `ipmr_rtm_dumproute`, `ipmr_rtm_dumplink`, `igmpmsg_netlink_event`,
+//! `ip6mr_rtm_getroute`, `ip6mr_rtm_dumproute`, `mrt6msg_netlink_event`).
 //!
-//! There is one table, whatever number a request names, as in Linux without `CONFIG_IP_MROUTE_MULTIPLE_TABLES`.
+//! There is one table of a family, whatever number a request names, as in Linux without `CONFIG_IP_MROUTE_MULTIPLE_TABLES`.
+//! In IPv6, as in Linux, only the daemon's socket adds and removes entries, and there are no links of the family.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_netlink::ipmra::{self, creport, vifa};
 use weir_netlink::rta::rtn;
@@ -16,12 +18,95 @@ use weir_netlink::{
 use super::filter::Filter;
 use super::{host, parse};
 use crate::clock::{SECOND, USER_HZ};
-use crate::ipv4::multicast::{
-    self, Entry, Event, Key, MAX_VIFS, NewEntry, Route, Router, TABLE, Vif, Vifs,
+use crate::ipv4::multicast::{Router, V4};
+use crate::ipv6::multicast::V6;
+use crate::multicast::{
+    self, Address as _, Entry, Event, Family, Key, MAX_VIFS, NewEntry, Route, Vif, Vifs,
 };
 use crate::namespace::Namespace;
 use crate::rtnl::{Collected, Ctl, Dump, announce};
 use crate::stack::Stack;
+
+/// A family as messages show it.
+pub trait Told: Family<Address: Into<IpAddr>> {
+    /// `RTNL_FAMILY_*`
+    const FAMILY: u8;
+    /// The number of the only table.
+    const TABLE: u32;
+    /// The length of addresses in bits.
+    const BITS: u8;
+    /// The group that hears of routes.
+    const ROUTES: u32;
+    /// The group that hears of reports.
+    const REPORTS: u32;
+    /// Reads a report to the daemon.
+    fn report(message: &[u8]) -> Option<Report<'_>>;
+}
+
+/// A report to a daemon.
+pub struct Report<'a> {
+    kind: u8,
+    vif: u16,
+    origin: &'a [u8],
+    group: &'a [u8],
+    /// What follows.
+    rest: &'a [u8],
+}
+
+impl Told for V4 {
+    const FAMILY: u8 = af::IPMR;
+    /// `RT_TABLE_DEFAULT`
+    const TABLE: u32 = rta::table::DEFAULT;
+    const BITS: u8 = 32;
+    const ROUTES: u32 = rtm::grp::IPV4_MROUTE;
+    const REPORTS: u32 = rtm::grp::IPV4_MROUTE_R;
+
+    /// `struct igmpmsg`
+    fn report(message: &[u8]) -> Option<Report<'_>> {
+        Some(Report {
+            kind: *message.get(8)?,
+            vif: u16::from_le_bytes(*message.get(10..)?.first_chunk()?),
+            origin: message.get(12..16)?,
+            group: message.get(16..20)?,
+            rest: message.get(20..)?,
+        })
+    }
+}
+
+impl Told for V6 {
+    const FAMILY: u8 = af::IP6MR;
+    /// `RT6_TABLE_DFLT`
+    const TABLE: u32 = rta::table::MAIN;
+    const BITS: u8 = 128;
+    const ROUTES: u32 = rtm::grp::IPV6_MROUTE;
+    const REPORTS: u32 = rtm::grp::IPV6_MROUTE_R;
+
+    /// `struct mrt6msg`
+    fn report(message: &[u8]) -> Option<Report<'_>> {
+        Some(Report {
+            kind: *message.get(1)?,
+            vif: u16::from_ne_bytes(*message.get(2..)?.first_chunk()?),
+            origin: message.get(8..24)?,
+            group: message.get(24..40)?,
+            rest: message.get(40..)?,
+        })
+    }
+}
+
+fn put(out: &mut Writer, attribute: u16, address: impl Into<IpAddr>) {
+    match address.into() {
+        IpAddr::V4(address) => out.put_ipv4(attribute, address),
+        IpAddr::V6(address) => out.put_ipv6(attribute, address),
+    };
+}
+
+/// `ip6mr_getroute_policy`
+static POLICY6: Policy = policy! {
+    max rta::MAX;
+    rta::SRC => Rule::exact(16),
+    rta::DST => Rule::exact(16),
+    rta::TABLE => Rule::u32(),
+};
 
 /// `rtm_ipmr_policy`
 static POLICY: Policy = policy! {
@@ -33,18 +118,18 @@ static POLICY: Policy = policy! {
     rta::MULTIPATH => Rule::unspec(RtNextHop::LEN as u16),
 };
 
-/// Writes a route (`ipmr_fill_mroute`).
-fn fill(out: &mut Writer, route: &Route, vifs: &Vifs, now: u64) {
+/// Writes a route (`ipmr_fill_mroute`, `ip6mr_fill_mroute`).
+fn fill<F: Told>(out: &mut Writer, route: &Route<F::Address>, vifs: &Vifs<F>, now: u64) {
     let Key { origin, group } = route.key();
     let known = match route {
         Route::Known(entry) => Some(entry),
         Route::Unresolved(_) => None,
     };
     out.fixed(&RtMsg {
-        family: af::IPMR,
-        dst_len: 32,
-        src_len: 32,
-        table: TABLE as u8,
+        family: F::FAMILY,
+        dst_len: F::BITS,
+        src_len: F::BITS,
+        table: F::TABLE as u8,
         protocol: match known {
             Some(entry) if entry.is_static => rta::prot::STATIC,
             _ => rta::prot::MROUTED,
@@ -56,9 +141,9 @@ fn fill(out: &mut Writer, route: &Route, vifs: &Vifs, now: u64) {
         },
         ..RtMsg::default()
     });
-    out.put_u32(rta::TABLE, TABLE);
-    out.put_ipv4(rta::SRC, origin);
-    out.put_ipv4(rta::DST, group);
+    out.put_u32(rta::TABLE, F::TABLE);
+    put(out, rta::SRC, origin);
+    put(out, rta::DST, group);
     let Some(entry) = known else { return };
     let shown = entry.shown(vifs, now);
     if let Some(iif) = shown.iif {
@@ -80,68 +165,71 @@ fn fill(out: &mut Writer, route: &Route, vifs: &Vifs, now: u64) {
 }
 
 /// Tells the listeners of routes and of reports to the daemon.
-pub(in crate::rtnl) fn hear(stack: &Stack, ns: &Namespace, event: &Event<'_>) {
+pub(in crate::rtnl) fn hear<F: Told>(stack: &Stack, ns: &Namespace, event: &Event<'_, F::Address>) {
     match *event {
         Event::Route(route, is_new) => {
             let ty = if is_new { rtm::NEWROUTE } else { rtm::DELROUTE };
             let guard = stack.domain.pin();
-            let Some(router) = multicast::of(ns) else {
+            let Some(router) = multicast::of::<F>(ns) else {
                 return;
             };
-            announce(ns, rtm::grp::IPV4_MROUTE, ty, |out| {
-                fill(out, route, router.vifs(&guard), stack.clock.now());
+            announce(ns, F::ROUTES, ty, |out| {
+                fill::<F>(out, route, router.vifs(&guard), stack.clock.now());
             });
         }
         Event::Report(message) => {
-            /// The length of a `struct igmpmsg` in bytes.
-            const LEN: usize = 20;
-            let Some((head, rest)) = message.split_first_chunk::<LEN>() else {
+            let Some(report) = <F as Told>::report(message) else {
                 return;
             };
-            let address = |at: usize| head.get(at..at + 4).unwrap_or_default();
-            announce(ns, rtm::grp::IPV4_MROUTE_R, rtm::NEWCACHEREPORT, |out| {
-                out.fixed(&RtGenMsg { family: af::IPMR });
-                out.put_u8(creport::MSGTYPE, head[8]);
-                let vif = u16::from_le_bytes([head[10], head[11]]);
-                out.put_u32(creport::VIF_ID, vif.into());
-                out.put(creport::SRC_ADDR, address(12));
-                out.put(creport::DST_ADDR, address(16));
-                out.put_u32(creport::TABLE, TABLE);
-                out.put(creport::PKT, rest);
+            announce(ns, F::REPORTS, rtm::NEWCACHEREPORT, |out| {
+                out.fixed(&RtGenMsg { family: F::FAMILY });
+                out.put_u8(creport::MSGTYPE, report.kind);
+                out.put_u32(creport::VIF_ID, report.vif.into());
+                out.put(creport::SRC_ADDR, report.origin);
+                out.put(creport::DST_ADDR, report.group);
+                if F::FAMILY == af::IPMR {
+                    out.put_u32(creport::TABLE, F::TABLE);
+                }
+                out.put(creport::PKT, report.rest);
             });
         }
     }
 }
 
 /// Starts a dump of routes.
-pub fn dump(ctl: &Ctl<'_>, filter: &Filter) -> Box<dyn Dump> {
+pub fn dump<F: Told>(ctl: &Ctl<'_>, filter: &Filter) -> Box<dyn Dump> {
     let filtered = ctl.strict && filter.is_set();
     let others = filter.table == 0
         && (filter.protocol != 0
             || filter.flags != 0
             || !matches!(filter.kind, 0 | rtn::MULTICAST));
-    let mut routes = match multicast::of(ctl.ns) {
+    let mut routes = match multicast::of::<F>(ctl.ns) {
         Some(router) if !(ctl.strict && others) => router.routes(),
         _ => Vec::new(),
     };
     if filter.oif != 0
-        && let Some(router) = multicast::of(ctl.ns)
+        && let Some(router) = multicast::of::<F>(ctl.ns)
     {
         routes.retain(|route| leads_to(router, ctl, route, filter.oif));
     }
-    Collected::boxed(routes, filtered, |ctl, route: &Route, out| {
-        multicast::of(ctl.ns).is_none_or(|router| {
+    Collected::boxed(routes, filtered, |ctl, route: &Route<F::Address>, out| {
+        multicast::of::<F>(ctl.ns).is_none_or(|router| {
             let vifs = router.vifs(ctl.guard);
             ctl.message(out, rtm::NEWROUTE, |out| {
-                fill(out, route, vifs, ctl.stack.clock.now());
+                fill::<F>(out, route, vifs, ctl.stack.clock.now());
             })
         })
     })
 }
 
 /// Returns whether packets of a route leave by a device (`mr_mfc_uses_dev`), or whether it is not resolved.
-fn leads_to(router: &Router, ctl: &Ctl<'_>, route: &Route, ifindex: u32) -> bool {
-    let by = |entry: &Entry| {
+fn leads_to<F: Told>(
+    router: &multicast::Router<F>,
+    ctl: &Ctl<'_>,
+    route: &Route<F::Address>,
+    ifindex: u32,
+) -> bool {
+    let by = |entry: &Entry<F::Address>| {
         let mut vifs = router.vifs(ctl.guard).iter();
         vifs.any(|vif| entry.leads_to(vif.number) && vif.device.ifindex() == ifindex)
     };
@@ -151,8 +239,8 @@ fn leads_to(router: &Router, ctl: &Ctl<'_>, route: &Route, ifindex: u32) -> bool
     }
 }
 
-/// Returns the entry of a source and a group.
-pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+/// Returns the entry of a source and a group of IPv4.
+pub fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let invalid = |text| Err(Error::msg(errno::EINVAL, text));
     let message = ctl.message;
     let Ok(header) = message.fixed::<RtMsg>() else {
@@ -179,19 +267,43 @@ pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             return invalid("ipv4: Unsupported attribute in multicast route get request");
         }
     }
-    let key = key(&attrs)?;
-    let missing = || Error::new(errno::ENOENT);
-    let router = multicast::of(ctl.ns).ok_or_else(missing)?;
-    let entry = router.entry(key, ctl.guard).ok_or_else(missing)?.clone();
+    answer::<V4>(ctl, key(&attrs)?).ok_or_else(|| Error::new(errno::ENOENT))?
+}
+
+/// Returns the entry of a source and a group of IPv6. Requests are always checked strictly
+/// (`ip6mr_rtm_valid_getroute_req`).
+pub fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let invalid = |text| Err(Error::msg(errno::EINVAL, text));
+    let (header, attrs) = ctl.message.parse::<RtMsg>(&POLICY6, Strictness::Strict)?;
+    let whole = |len: u8| len == 0 || len == 128;
+    let named = header.tos | header.table | header.protocol | header.scope | header.ty;
+    if !whole(header.src_len) || !whole(header.dst_len) || named != 0 || header.flags != 0 {
+        return invalid("ipv6: Invalid values in header for multicast route get request");
+    }
+    if (attrs.has(rta::SRC) && header.src_len == 0) || (attrs.has(rta::DST) && header.dst_len == 0)
+    {
+        return invalid("ipv6: rtm_src_len and rtm_dst_len must be 128 for IPv6");
+    }
+    let any = Ipv6Addr::ANY;
+    let (origin, group) = (attrs.ipv6(rta::SRC)?, attrs.ipv6(rta::DST)?);
+    let key = Key::from((origin.unwrap_or(any), group.unwrap_or(any)));
+    let missing = || Error::msg(errno::ENOENT, "ipv6: MR cache entry not found");
+    answer::<V6>(ctl, key).ok_or_else(missing)?
+}
+
+/// Answers with the entry of a key, if there is one.
+fn answer<F: Told>(ctl: &mut Ctl<'_>, key: Key<F::Address>) -> Option<Result<(), Error>> {
+    let router = multicast::of::<F>(ctl.ns)?;
+    let entry = router.entry(key, ctl.guard)?.clone();
     let (vifs, now) = (router.vifs(ctl.guard), ctl.stack.clock.now());
-    ctl.reply(rtm::NEWROUTE, 0, |out| {
-        fill(out, &Route::Known(entry), vifs, now);
-    })
+    Some(ctl.reply(rtm::NEWROUTE, 0, |out| {
+        fill::<F>(out, &Route::Known(entry), vifs, now);
+    }))
 }
 
 /// Reads the source and the group; what is absent is any.
-fn key(attrs: &Table<'_>) -> Result<Key, Error> {
-    let any = Ipv4Addr::UNSPECIFIED;
+fn key(attrs: &Table<'_>) -> Result<Key<Ipv4Addr>, Error> {
+    let any = Ipv4Addr::ANY;
     let (origin, group) = (attrs.ipv4(rta::SRC)?, attrs.ipv4(rta::DST)?);
     Ok(Key::from((origin.unwrap_or(any), group.unwrap_or(any))))
 }
@@ -214,7 +326,7 @@ fn thresholds(attr: &Attr<'_>) -> Option<[u8; MAX_VIFS]> {
     rest.is_empty().then_some(all)
 }
 
-/// Adds or removes an entry (`rtm_to_ipmr_mfcc`).
+/// Adds or removes an entry of IPv4 (`rtm_to_ipmr_mfcc`).
 pub fn change(ctl: &mut Ctl<'_>, add: bool) -> Result<(), Error> {
     let invalid = || Error::new(errno::EINVAL);
     let (header, attrs) = ctl.message.parse::<RtMsg>(&POLICY, Strictness::Liberal)?;
@@ -233,7 +345,7 @@ pub fn change(ctl: &mut Ctl<'_>, add: bool) -> Result<(), Error> {
             Some(device.ok_or_else(|| Error::new(errno::ENODEV))?)
         }
     };
-    let vif = device.and_then(|device| multicast::of(ctl.ns)?.vifs(ctl.guard).of(device));
+    let vif = device.and_then(|device| multicast::of::<V4>(ctl.ns)?.vifs(ctl.guard).of(device));
     let entry = NewEntry {
         key: key(&attrs)?,
         parent: vif.map_or(u16::MAX, u16::from),
@@ -245,18 +357,18 @@ pub fn change(ctl: &mut Ctl<'_>, add: bool) -> Result<(), Error> {
     };
     let host = host(ctl);
     if !add {
-        return multicast::delete(&host, &entry).map_err(Error::new);
+        return multicast::delete::<V4>(&host, &entry).map_err(Error::new);
     }
     let is_static = protocol != rta::prot::MROUTED;
     let now = ctl.stack.clock.now();
-    let resolved = multicast::add(&host, &entry, is_static, now).map_err(Error::new)?;
+    let resolved = multicast::add::<V4>(&host, &entry, is_static, now).map_err(Error::new)?;
     if let Some(resolved) = resolved {
         multicast::resolve_later(&host, resolved);
     }
     Ok(())
 }
 
-/// Dumps the table with its VIFs, as links of the family (`ipmr_rtm_dumplink`).
+/// Dumps the table of IPv4 with its VIFs, as links of the family (`ipmr_rtm_dumplink`).
 pub fn dump_tables(ctl: &Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let invalid = |text| Err(Error::msg(errno::EINVAL, text));
     if ctl.strict {
@@ -280,20 +392,20 @@ pub fn dump_tables(ctl: &Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
         }
     }
     Ok(Collected::boxed(vec![()], false, |ctl, (), out| {
-        let router = multicast::of(ctl.ns);
+        let router = multicast::of::<V4>(ctl.ns);
         let none = Vifs::default();
         let vifs = router.map_or(&none, |router| router.vifs(ctl.guard));
         ctl.message(out, rtm::NEWLINK, |out| table(out, router, vifs))
     }))
 }
 
-fn table(out: &mut Writer, router: Option<&Router>, vifs: &Vifs) {
+fn table(out: &mut Writer, router: Option<&Router>, vifs: &Vifs<V4>) {
     out.fixed(&IfInfoMsg {
         family: af::IPMR,
         ..IfInfoMsg::default()
     });
     let table = out.nest_noflag(ifla::AF_SPEC);
-    out.put_u32(ipmra::table::ID, TABLE);
+    out.put_u32(ipmra::table::ID, V4::TABLE);
     let waiting = router.map_or(0, Router::waiting);
     out.put_u32(ipmra::table::CACHE_RES_QUEUE_LEN, waiting as u32);
     out.put_i32(ipmra::table::MROUTE_REG_VIF_NUM, -1);
@@ -310,7 +422,7 @@ fn table(out: &mut Writer, router: Option<&Router>, vifs: &Vifs) {
 }
 
 /// `ipmr_fill_vif`
-fn fill_vif(out: &mut Writer, vif: &Vif) {
+fn fill_vif(out: &mut Writer, vif: &Vif<V4>) {
     let nest = out.nest_noflag(ipmra::VIF);
     let ((packets, bytes), (sent, sent_bytes)) = (vif.received(), vif.sent());
     out.put_u32(vifa::IFINDEX, vif.device.ifindex());
@@ -320,7 +432,7 @@ fn fill_vif(out: &mut Writer, vif: &Vif) {
     out.put_u64(vifa::BYTES_OUT, sent_bytes);
     out.put_u64(vifa::PACKETS_IN, packets);
     out.put_u64(vifa::PACKETS_OUT, sent);
-    out.put(vifa::LOCAL_ADDR, &vif.local);
-    out.put(vifa::REMOTE_ADDR, &vif.remote);
+    out.put(vifa::LOCAL_ADDR, &vif.ends.local);
+    out.put(vifa::REMOTE_ADDR, &vif.ends.remote);
     out.end(nest);
 }

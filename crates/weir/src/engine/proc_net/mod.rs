@@ -61,8 +61,10 @@ const FILES: &[(&str, Content)] = &[
             "Label S Owner  Users  Linger Expires  Dst                              Opt\n",
         ),
     ),
-    ("ip_mr_cache", Content::Made(mroute::cache)),
-    ("ip_mr_vif", Content::Made(mroute::vifs)),
+    ("ip6_mr_cache", Content::Made(mroute::cache6)),
+    ("ip6_mr_vif", Content::Made(mroute::vifs6)),
+    ("ip_mr_cache", Content::Made(mroute::cache4)),
+    ("ip_mr_vif", Content::Made(mroute::vifs4)),
     ("ipv6_route", Content::Made(ipv6_route)),
     (
         "mcfilter",

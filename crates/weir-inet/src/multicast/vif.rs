@@ -4,20 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::Family;
 use super::cache::MAX_VIFS;
 use crate::device::Device;
 
-/// Flags of a VIF (`VIFF_*`).
-pub mod flag {
-    /// An IP tunnel.
-    pub const TUNNEL: u8 = 1;
-    /// The register VIF of PIM.
-    pub const REGISTER: u8 = 4;
-    /// The device is given by its index.
-    pub const USE_IFINDEX: u8 = 8;
-    /// No daemon has made it.
-    pub const STATIC: u16 = 0x8000;
-}
+/// The flag of a VIF that no daemon has made (`VIFF_STATIC`).
+pub const STATIC: u16 = 0x8000;
 
 /// Packets and bytes.
 #[derive(Debug, Default)]
@@ -39,25 +31,28 @@ impl Count {
 
 /// A VIF.
 #[derive(Debug)]
-pub struct Vif {
+pub struct Vif<F: Family> {
     /// Its number, below [`MAX_VIFS`].
     pub number: u8,
     /// The device.
     pub device: Arc<Device>,
-    /// `VIFF_*`
+    /// `VIFF_*`, `MIFF_*`
     pub flags: u16,
-    /// The local address as the request had it, or the bytes of the device's index.
-    pub local: [u8; 4],
-    /// The remote address as the request had it.
-    pub remote: [u8; 4],
+    /// What the request said of its addresses.
+    pub ends: F::Ends,
     pub(super) input: Count,
     pub(super) output: Count,
 }
 
-impl Vif {
+impl<F: Family> Vif<F> {
     /// Returns the packets and the bytes that came by it to be forwarded.
     pub fn received(&self) -> (u64, u64) {
         self.input.get()
+    }
+
+    /// Counts a packet that leaves by it.
+    pub(crate) fn count_sent(&self, bytes: usize) {
+        self.output.add(bytes);
     }
 
     /// Returns the packets and the bytes that left by it.
@@ -67,18 +62,24 @@ impl Vif {
 }
 
 /// The VIFs of a table by their numbers.
-#[derive(Debug, Clone, Default)]
-pub struct Vifs([Option<Arc<Vif>>; MAX_VIFS]);
+#[derive(Debug)]
+pub struct Vifs<F: Family>([Option<Arc<Vif<F>>>; MAX_VIFS]);
 
-impl Vifs {
+impl<F: Family> Default for Vifs<F> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| None))
+    }
+}
+
+impl<F: Family> Vifs<F> {
     /// Returns the VIF of a number.
     #[inline]
-    pub fn get(&self, number: u8) -> Option<&Arc<Vif>> {
+    pub fn get(&self, number: u8) -> Option<&Arc<Vif<F>>> {
         self.0.get(usize::from(number))?.as_ref()
     }
 
     /// Returns all in the order of their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Vif>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Vif<F>>> {
         self.0.iter().flatten()
     }
 
@@ -91,7 +92,7 @@ impl Vifs {
     /// Returns the highest number of a device (`ipmr_find_vif`).
     #[inline]
     pub fn of(&self, device: &Device) -> Option<u8> {
-        let is = |vif: &Option<Arc<Vif>>| {
+        let is = |vif: &Option<Arc<Vif<F>>>| {
             vif.as_ref()
                 .is_some_and(|vif| std::ptr::eq(&*vif.device, device))
         };
@@ -99,8 +100,8 @@ impl Vifs {
     }
 
     /// Returns these with another VIF at a number, or none.
-    pub(super) fn with(&self, number: u8, vif: Option<Arc<Vif>>) -> Self {
-        let mut changed = self.clone();
+    pub(super) fn with(&self, number: u8, vif: Option<Arc<Vif<F>>>) -> Self {
+        let mut changed = Self(self.0.clone());
         if let Some(place) = changed.0.get_mut(usize::from(number)) {
             *place = vif;
         }

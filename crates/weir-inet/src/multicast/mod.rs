@@ -1,63 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Multicast routing (`net/ipv4/ipmr.c`, `ipmr_base.c`): the table that a routing daemon fills, and the packets that go by
-//! it.
+//! Multicast routing of both families (`net/ipv4/ipmr_base.c`, and what `ipmr.c` and `net/ipv6/ip6mr.c` have in common):
+//! the table that a routing daemon fills, and the packets that go by it.
 //!
 //! | file | contents |
 //! |---|---|
 //! | [`cache`] | entries by source and group; the decision about a packet |
 //! | [`vif`] | the devices between which packets are routed |
-//! | `forward` | the packet path |
+//! | `path` | the packet path |
+//! | [`crate::ipv4::multicast`], [`crate::ipv6::multicast`] | what differs: headers, reports, the way out |
 //!
-//! A namespace has one table, as Linux without `CONFIG_IP_MROUTE_MULTIPLE_TABLES`, and none before its first use. Packets
-//! read VIFs and entries under RCU. A packet without an entry takes the table's lock, waits, and is reported to the
-//! daemon. The entry that the daemon adds sends it on.
+//! A namespace has one table of a family, as Linux without `CONFIG_IP_MROUTE_MULTIPLE_TABLES`, and none before its first
+//! use. Packets read VIFs and entries under RCU. A packet without an entry takes the table's lock, waits, and is reported
+//! to the daemon. The entry that the daemon adds sends it on. VIFs are called MIFs in IPv6.
 //!
-//! Not implemented: PIM (`MRT_PIM` and the register VIF, as without `CONFIG_IP_PIMSM_V1` and `_V2`), tunnels as VIFs,
-//! router alerts in unicast packets, reports of IGMPv1 and v2 by this host in the way of packets of its
-//! programs. A packet that was forwarded and is delivered to a member on the outgoing device is not
-//! forwarded again. (In Linux an entry whose parent is also an outgoing VIF may forward it until its TTL ends.)
+//! Not implemented: PIM (`MRT_PIM`, `MRT6_PIM` and the register VIF, as without `CONFIG_IP_PIMSM_V2` and
+//! `CONFIG_IPV6_PIMSM_V2`), reports of groups by this host in the way of packets of its programs. A packet that was
+//! forwarded and is delivered to a member on the outgoing device is not forwarded again. (In Linux an entry whose parent is
+//! also an outgoing VIF may forward it until its TTL ends.)
 
 pub mod cache;
-mod forward;
+mod path;
 #[cfg(test)]
 mod tests;
 pub mod vif;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use weir_netlink::errno;
 use weir_netlink::ifla::iff;
-use weir_packet::header::ipv4_options::Compiled;
-use weir_packet::{DropReason, Packet};
+use weir_packet::Packet;
+use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, Published};
 
-pub use cache::{Entry, Key, MAX_VIFS};
-pub(super) use forward::{input, looped};
-pub use forward::{resolve, resolve_later};
+pub use cache::{Address, Entry, Key, MAX_VIFS};
+pub(crate) use path::{copy, input, unless};
+pub use path::{resolve, resolve_later};
 pub use vif::{Vif, Vifs};
 
-use super::WithIpv4;
 use cache::{Cache, Uses};
 
 use crate::clock::TimerId;
 use crate::conf::Target;
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
+use crate::drops::Place;
 use crate::fib::host::Host;
-use crate::listen::{self, ConfEvent, conf4};
 use crate::namespace::Namespace;
-use crate::settings::{HasIp, Ipv4Conf, WithSettings};
 use crate::stack::Stack;
 use weir_core::netdev::ask_for_all;
 
-/// The number of the only table (`RT_TABLE_DEFAULT`).
-pub const TABLE: u32 = 253;
+/// A family of addresses, whose packets are routed.
+pub trait Family: Copy + std::fmt::Debug + Send + Sync + 'static {
+    /// Its addresses.
+    type Address: Address;
+    /// What requests for VIFs say of addresses.
+    type Ends: Copy + std::fmt::Debug + Send + Sync;
+    /// What is known of a packet beside its bytes.
+    type Options: Copy + Send + 'static;
+    /// Packets on their way out, which are sent together.
+    type Out<'g>: Default;
 
-/// What a flush removes (`MRT_FLUSH_*`).
+    /// Where packets that are not forwarded are dropped.
+    const PLACE: Place;
+    /// Packets of this host count as received by the wrong VIF, and are reported so.
+    const JUDGES_OWN: bool;
+
+    /// Returns the place of the routes in a namespace.
+    fn place(ns: &Namespace) -> &OnceBox<Router<Self>>;
+    /// Tells the listeners.
+    fn tell(stack: &Stack, ns: &Namespace, event: &Event<'_, Self::Address>);
+    /// Returns whether VIFs of a device count in its `mc_forwarding`.
+    fn counts(device: &Device) -> bool;
+    /// Adds to `mc_forwarding`, which counts daemons and VIFs, and tells the listeners.
+    fn count(stack: &Stack, ns: &Namespace, target: &Target, by: i32);
+    /// Returns the source, the group and the time to live of a packet that begins with its header.
+    fn head(packet: &[u8]) -> Option<(Key<Self::Address>, u8)>;
+    /// Returns the bytes of a report about a packet by a VIF; `kind` is one of [`report`].
+    fn report(packet: &[u8], kind: u8, vif: u8) -> Option<Vec<u8>>;
+    /// Sends a packet that `device` has received by a VIF.
+    fn send<'g, 'c: 'g>(
+        cx: &mut Cx<'c>,
+        from: (&Arc<Device>, &'g Arc<Namespace>),
+        vif: &'g Vif<Self>,
+        packet: Packet,
+        options: Option<&Self::Options>,
+        out: &mut Self::Out<'g>,
+    );
+    /// Sends what `out` holds.
+    fn flush(cx: &mut Cx<'_>, out: &mut Self::Out<'_>);
+}
+
+/// What a flush removes (`MRT_FLUSH_*`, `MRT6_FLUSH_*`).
 pub mod flush {
     /// The daemon's entries, and those that are not resolved.
     pub const ENTRIES: i32 = 1;
@@ -69,7 +105,7 @@ pub mod flush {
     pub const STATIC_VIFS: i32 = 8;
 }
 
-/// The kinds of reports to the daemon (`IGMPMSG_*`).
+/// The kinds of reports to the daemon (`IGMPMSG_*`, `MRT6MSG_*`).
 pub mod report {
     /// No entry is known for a packet.
     pub const NO_CACHE: u8 = 1;
@@ -81,29 +117,16 @@ pub mod report {
 pub trait Daemon: Send + Sync {
     /// Returns the number that no other socket of the namespace has.
     fn cookie(&self) -> u64;
-    /// Takes a packet, or a report in the form of one (`struct igmpmsg`). Returns false if there is no room. May be
+    /// Takes a packet, or a report in the form of one (`struct igmpmsg`, `struct mrt6msg`). Returns false if there is no room. May be
     /// called with the table's lock held.
     fn take(&self, cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: &Packet) -> bool;
 }
 
-/// A VIF that a program asks for (`struct vifctl`).
+/// An entry that a program asks for (`struct mfcctl`, `struct mf6cctl`).
 #[derive(Debug, Clone, Copy)]
-pub struct NewVif {
-    /// The number.
-    pub number: u8,
-    /// `VIFF_*`
-    pub flags: u8,
-    /// The local address, or the index of the device in the machine's byte order.
-    pub local: [u8; 4],
-    /// The remote address.
-    pub remote: [u8; 4],
-}
-
-/// An entry that a program asks for (`struct mfcctl`).
-#[derive(Debug, Clone, Copy)]
-pub struct NewEntry {
+pub struct NewEntry<A> {
     /// The source and the group.
-    pub key: Key,
+    pub key: Key<A>,
     /// The VIF that packets have to come by.
     pub parent: u16,
     /// The thresholds of the VIFs. 0 and 255 mean that no packet leaves by it.
@@ -112,58 +135,70 @@ pub struct NewEntry {
     pub proxy: bool,
 }
 
-impl NewEntry {
+impl<A> NewEntry<A> {
     fn by_parent(&self) -> Option<u16> {
         self.proxy.then_some(self.parent)
     }
 }
 
 /// A packet that waits for an entry.
-struct Waiting {
+struct Waiting<F: Family> {
     packet: Packet,
     /// The device that it came by.
     device: DeviceKey,
-    options: Option<Compiled>,
+    options: Option<F::Options>,
 }
 
 /// A key without an entry.
-struct Unresolved {
+struct Unresolved<F: Family> {
     /// Greater than that of every older one.
     number: u64,
     /// When it is given up, in ns.
     expires: u64,
-    packets: Vec<Waiting>,
+    packets: Vec<Waiting<F>>,
 }
 
 /// The packets that an added entry sends on.
-pub struct Resolved {
-    entry: Arc<Entry>,
-    packets: Vec<Waiting>,
+pub struct Resolved<F: Family> {
+    entry: Arc<Entry<F::Address>>,
+    packets: Vec<Waiting<F>>,
 }
 
 /// The state that the lock guards.
-#[derive(Default)]
-struct State {
+struct State<F: Family> {
     daemon: Option<Arc<dyn Daemon>>,
     /// All entries, the oldest first.
-    entries: BTreeMap<u64, Arc<Entry>>,
-    unresolved: BTreeMap<Key, Unresolved>,
+    entries: BTreeMap<u64, Arc<Entry<F::Address>>>,
+    unresolved: BTreeMap<Key<F::Address>, Unresolved<F>>,
     /// The keys without an entry by number, the oldest first.
-    ages: BTreeMap<u64, Key>,
+    ages: BTreeMap<u64, Key<F::Address>>,
     /// The last number of an entry or of a key without one.
     last: u64,
     /// The timer of the first key without an entry that is given up.
     timer: Option<TimerId>,
 }
 
-impl State {
+impl<F: Family> Default for State<F> {
+    fn default() -> Self {
+        Self {
+            daemon: None,
+            entries: BTreeMap::new(),
+            unresolved: BTreeMap::new(),
+            ages: BTreeMap::new(),
+            last: 0,
+            timer: None,
+        }
+    }
+}
+
+impl<F: Family> State<F> {
     fn number(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
     /// Has packets of a key wait until a time.
-    fn await_entry(&mut self, key: Key, expires: u64) {
+    fn await_entry(&mut self, key: Key<F::Address>, expires: u64) {
         let number = self.number();
         let one = Unresolved {
             number,
@@ -175,23 +210,23 @@ impl State {
     }
 
     /// Ends the wait for an entry. Returns the packets.
-    fn end_wait(&mut self, key: Key) -> Option<Vec<Waiting>> {
+    fn end_wait(&mut self, key: Key<F::Address>) -> Option<Vec<Waiting<F>>> {
         let one = self.unresolved.remove(&key)?;
         self.ages.remove(&one.number);
         Some(one.packets)
     }
 }
 
-/// The multicast routes of a namespace.
-pub struct Router {
-    vifs: Published<Vifs>,
-    cache: Cache,
+/// The multicast routes of a family in a namespace.
+pub struct Router<F: Family> {
+    vifs: Published<Vifs<F>>,
+    cache: Cache<F::Address>,
     /// The daemon wants to know of packets by the wrong VIF.
     assert: AtomicBool,
-    state: Mutex<State, order::MulticastRoutes>,
+    state: Mutex<State<F>, order::MulticastRoutes>,
 }
 
-impl std::fmt::Debug for Router {
+impl<F: Family> std::fmt::Debug for Router<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Router").finish_non_exhaustive()
     }
@@ -199,81 +234,64 @@ impl std::fmt::Debug for Router {
 
 /// A route, as listeners are told of it and as dumps show it.
 #[derive(Debug, Clone)]
-pub enum Route {
+pub enum Route<A> {
     /// One that packets go by.
-    Known(Arc<Entry>),
+    Known(Arc<Entry<A>>),
     /// A key whose packets wait for an entry.
-    Unresolved(Key),
+    Unresolved(Key<A>),
 }
 
 /// What listeners hear.
 #[derive(Debug, Clone, Copy)]
-pub enum Event<'a> {
+pub enum Event<'a, A> {
     /// A route came, changed or went (`false`).
-    Route(&'a Route, bool),
-    /// A report to the daemon: the bytes of a `struct igmpmsg` and what follows.
+    Route(&'a Route<A>, bool),
+    /// A report to the daemon: the bytes of a `struct igmpmsg` or `struct mrt6msg`, and what follows.
     Report(&'a [u8]),
 }
 
 /// Returns the multicast routes of a namespace, if it has ever had some.
 #[inline]
-pub fn of(ns: &Namespace) -> Option<&Router> {
-    ns.ipv4().multicast.get()
+pub fn of<F: Family>(ns: &Namespace) -> Option<&Router<F>> {
+    F::place(ns).get()
 }
 
-fn make<'a>(host: &Host<'a>) -> &'a Router {
+fn make<'a, F: Family>(host: &Host<'a>) -> &'a Router<F> {
     let domain = &host.stack.domain;
-    host.ns.ipv4().multicast.get_or_make(|| Router::new(domain))
+    F::place(host.ns).get_or_make(|| Router::new(domain))
 }
 
-/// Adds to a counter that is shown as a setting, and tells the listeners.
-fn count_forwarding(stack: &Stack, ns: &Namespace, target: &Target, by: i32) {
-    let conf = match target {
-        Target::Device(device) => &device.conf().ipv4,
-        _ => &ns.conf().all.ipv4,
-    };
-    conf.set(
-        Ipv4Conf::McForwarding,
-        conf.get(Ipv4Conf::McForwarding) + by,
-    );
-    conf4(
-        stack,
-        ns,
-        &ConfEvent::Changed(target, Ipv4Conf::McForwarding),
-    );
-}
-
-fn tell(host: &Host<'_>, route: &Route, is_new: bool) {
-    listen::multicast4(host.stack, host.ns, &Event::Route(route, is_new));
+fn tell<F: Family>(host: &Host<'_>, route: &Route<F::Address>, is_new: bool) {
+    F::tell(host.stack, host.ns, &Event::Route(route, is_new));
 }
 
 /// Drops packets that no entry came for. Observers of drops see them without the table's lock.
-fn discard(stack: &Stack, waiting: Vec<Waiting>) {
+fn discard<F: Family>(stack: &Stack, waiting: Vec<Waiting<F>>) {
     if waiting.is_empty() {
         return;
     }
     stack.post(Box::new(move |cx| {
         for one in waiting {
             match cx.device(one.device) {
-                Some(device) => forward::drop(cx, device, DropReason::NOT_SPECIFIED, one.packet),
+                Some(device) => path::drop::<F>(cx, device, one.packet),
                 None => cx.consume(one.packet),
             }
         }
     }));
 }
 
-/// Makes a socket the daemon of its namespace (`MRT_INIT`).
+/// Makes a socket the daemon of its namespace (`MRT_INIT`, `MRT6_INIT`).
 ///
 /// # Errors
 /// EADDRINUSE if there is one.
-pub fn init(host: &Host<'_>, daemon: Arc<dyn Daemon>) -> Result<(), i32> {
-    let router = make(host);
+pub fn init<F: Family>(host: &Host<'_>, daemon: Arc<dyn Daemon>) -> Result<(), i32> {
+    let router = make::<F>(host);
     let mut state = router.lock();
     if state.daemon.is_some() {
         return Err(errno::EADDRINUSE);
     }
     state.daemon = Some(daemon);
-    count_forwarding(host.stack, host.ns, &Target::All, 1);
+    F::count(host.stack, host.ns, &Target::All, 1);
     Ok(())
 }
 
@@ -281,50 +299,63 @@ pub fn init(host: &Host<'_>, daemon: Arc<dyn Daemon>) -> Result<(), i32> {
 ///
 /// # Errors
 /// EACCES if the socket is not the daemon's.
-pub fn done(host: &Host<'_>, cookie: u64) -> Result<(), i32> {
-    let router = of(host.ns).ok_or(errno::EACCES)?;
+pub fn done<F: Family>(host: &Host<'_>, cookie: u64) -> Result<(), i32> {
+    let router = of::<F>(host.ns).ok_or(errno::EACCES)?;
     let mut state = router.lock();
     if !router.is_daemon(&state, cookie) {
         return Err(errno::EACCES);
     }
-    count_forwarding(host.stack, host.ns, &Target::All, -1);
+    F::count(host.stack, host.ns, &Target::All, -1);
     state.daemon = None;
     router.flush_locked(host, &mut state, flush::VIFS | flush::ENTRIES);
     Ok(())
 }
 
-/// Adds a VIF for the socket with a cookie (`MRT_ADD_VIF`).
+/// A VIF that a program asks for (`struct vifctl`, `struct mif6ctl`).
+#[derive(Debug, Clone, Copy)]
+pub struct NewVif<F: Family> {
+    /// The number.
+    pub number: u8,
+    /// `VIFF_*`, `MIFF_*`
+    pub flags: u8,
+    /// What the request says of its addresses.
+    pub ends: F::Ends,
+}
+
+/// Adds a VIF for the socket with a cookie. `find` returns its device.
 ///
 /// # Errors
-/// EADDRINUSE if the number is taken, EADDRNOTAVAIL without a device, ENOBUFS for a tunnel, EINVAL for other flags.
-pub fn add_vif(host: &Host<'_>, new: &NewVif, cookie: u64) -> Result<(), i32> {
-    let router = make(host);
+/// EADDRINUSE if the number is taken, EADDRNOTAVAIL for a device that leaves, those of `find`.
+pub(crate) fn add_vif<'g, F: Family>(
+    host: &Host<'g>,
+    new: &NewVif<F>,
+    cookie: u64,
+    find: impl FnOnce() -> Result<&'g Arc<Device>, i32>,
+) -> Result<(), i32> {
+    let router = make::<F>(host);
     let state = router.lock();
     let vifs = router.vifs.load(host.guard);
     if vifs.get(new.number).is_some() {
         return Err(errno::EADDRINUSE);
     }
-    let device = match new.flags {
-        vif::flag::TUNNEL => return Err(errno::ENOBUFS),
-        vif::flag::USE_IFINDEX => host.ns.device(u32::from_ne_bytes(new.local), host.guard),
-        0 => super::ways::owner_of(host.ns, new.local.into(), host.guard),
-        _ => return Err(errno::EINVAL),
-    };
-    let device = device.filter(|device| device.has_ipv4() && !device.is_leaving());
-    let device = device.ok_or(errno::EADDRNOTAVAIL)?.clone();
+    let device = find()?;
+    if device.is_leaving() {
+        return Err(errno::EADDRNOTAVAIL);
+    }
     let is_static = !router.is_daemon(&state, cookie);
     let vif = Arc::new(Vif {
         number: new.number,
         device: device.clone(),
-        flags: u16::from(new.flags) | if is_static { vif::flag::STATIC } else { 0 },
-        local: new.local,
-        remote: new.remote,
+        flags: u16::from(new.flags) | if is_static { vif::STATIC } else { 0 },
+        ends: new.ends,
         input: vif::Count::default(),
         output: vif::Count::default(),
     });
     router.vifs.replace(vifs.with(new.number, Some(vif)));
-    ask_for_all(host.stack, host.guard, &device, iff::ALLMULTI, true);
-    count_forwarding(host.stack, host.ns, &Target::Device(device.clone()), 1);
+    ask_for_all(host.stack, host.guard, device, iff::ALLMULTI, true);
+    if F::counts(device) {
+        F::count(host.stack, host.ns, &Target::Device(device.clone()), 1);
+    }
     // The event of a device that has begun to leave meanwhile may not have found the VIF.
     if device.is_leaving() {
         router.remove_vif(host, new.number);
@@ -333,12 +364,12 @@ pub fn add_vif(host: &Host<'_>, new: &NewVif, cookie: u64) -> Result<(), i32> {
     Ok(())
 }
 
-/// Removes a VIF (`MRT_DEL_VIF`).
+/// Removes a VIF (`MRT_DEL_VIF`, `MRT6_DEL_MIF`).
 ///
 /// # Errors
 /// EADDRNOTAVAIL if there is none of the number.
-pub fn delete_vif(host: &Host<'_>, number: u8) -> Result<(), i32> {
-    let router = of(host.ns).ok_or(errno::EADDRNOTAVAIL)?;
+pub fn delete_vif<F: Family>(host: &Host<'_>, number: u8) -> Result<(), i32> {
+    let router = of::<F>(host.ns).ok_or(errno::EADDRNOTAVAIL)?;
     let _state = router.lock();
     match router.remove_vif(host, number) {
         true => Ok(()),
@@ -346,25 +377,25 @@ pub fn delete_vif(host: &Host<'_>, number: u8) -> Result<(), i32> {
     }
 }
 
-/// Adds an entry or changes one (`ipmr_mfc_add`). The caller sends the returned packets on by [`resolve`] or
+/// Adds an entry or changes one (`ipmr_mfc_add`, `ip6mr_mfc_add`). The caller sends the returned packets on by [`resolve`] or
 /// [`resolve_later`].
 ///
 /// # Errors
 /// ENFILE for a parent that cannot be, EINVAL for a group that is none.
-pub fn add(
+pub fn add<F: Family>(
     host: &Host<'_>,
-    new: &NewEntry,
+    new: &NewEntry<F::Address>,
     is_static: bool,
     now: u64,
-) -> Result<Option<Resolved>, i32> {
+) -> Result<Option<Resolved<F>>, i32> {
     if usize::from(new.parent) >= MAX_VIFS {
         return Err(errno::ENFILE);
     }
-    let router = make(host);
+    let router = make::<F>(host);
     let mut state = router.lock();
     let found = router.cache.find(new.key, new.by_parent(), host.guard);
     let group = new.key.group;
-    if found.is_none() && !group.is_unspecified() && !group.is_multicast() {
+    if found.is_none() && group != Address::ANY && !group.is_group() {
         return Err(errno::EINVAL);
     }
     let vifs = router.vifs.load(host.guard);
@@ -393,45 +424,47 @@ pub fn add(
     };
     router.stop_idle(host.stack, &mut state);
     let Some(packets) = waited else {
-        tell(host, &Route::Known(entry), true);
+        tell::<F>(host, &Route::Known(entry), true);
         return Ok(None);
     };
     // Listeners hear of it when the packets are on their way.
     Ok(Some(Resolved { entry, packets }))
 }
 
-/// Removes an entry (`ipmr_mfc_delete`).
+/// Removes an entry (`ipmr_mfc_delete`, `ip6mr_mfc_delete`).
 ///
 /// # Errors
 /// ENOENT if there is none.
-pub fn delete(host: &Host<'_>, which: &NewEntry) -> Result<(), i32> {
-    let router = of(host.ns).ok_or(errno::ENOENT)?;
+pub fn delete<F: Family>(host: &Host<'_>, which: &NewEntry<F::Address>) -> Result<(), i32> {
+    let router = of::<F>(host.ns).ok_or(errno::ENOENT)?;
     let mut state = router.lock();
     let found = router.cache.find(which.key, which.by_parent(), host.guard);
     let entry = found.ok_or(errno::ENOENT)?.clone();
     router.cache.remove(&entry, host.guard);
     state.entries.remove(&entry.number);
-    tell(host, &Route::Known(entry), false);
+    tell::<F>(host, &Route::Known(entry), false);
     Ok(())
 }
 
 /// Removes what the flags name ([`flush`]; `mroute_clean_tables`).
-pub fn flush_all(host: &Host<'_>, flags: i32) {
-    if let Some(router) = of(host.ns) {
+pub fn flush_all<F: Family>(host: &Host<'_>, flags: i32) {
+    if let Some(router) = of::<F>(host.ns) {
         router.flush_locked(host, &mut router.lock(), flags);
     }
 }
 
-/// Removes the VIFs of a device that goes (`ipmr_device_event`). Its settings are gone already.
-pub(super) fn device_gone(host: &Host<'_>, device: &Arc<Device>) {
-    let Some(router) = of(host.ns) else { return };
+/// Removes the VIFs of a device that goes (`ipmr_device_event`, `ip6mr_device_event`).
+pub(crate) fn device_gone<F: Family>(host: &Host<'_>, device: &Arc<Device>) {
+    let Some(router) = of::<F>(host.ns) else {
+        return;
+    };
     let _state = router.lock();
     while let Some(number) = router.vifs.load(host.guard).of(device) {
         router.remove_vif(host, number);
     }
 }
 
-impl Router {
+impl<F: Family> Router<F> {
     fn new(domain: &Domain) -> Self {
         Self {
             vifs: Published::new(domain, Vifs::default()),
@@ -441,13 +474,18 @@ impl Router {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State, order::MulticastRoutes> {
+    fn lock(&self) -> MutexGuard<'_, State<F>, order::MulticastRoutes> {
         self.state.lock()
     }
 
-    fn is_daemon(&self, state: &State, cookie: u64) -> bool {
+    fn is_daemon(&self, state: &State<F>, cookie: u64) -> bool {
         let daemon = state.daemon.as_ref();
         daemon.is_some_and(|daemon| daemon.cookie() == cookie)
+    }
+
+    /// Returns the daemon.
+    pub(crate) fn daemon(&self) -> Option<Arc<dyn Daemon>> {
+        self.lock().daemon.clone()
     }
 
     /// Returns whether the socket with a cookie is the daemon's.
@@ -456,17 +494,21 @@ impl Router {
     }
 
     /// Returns the VIFs.
-    pub fn vifs<'g>(&'g self, guard: &'g Guard) -> &'g Vifs {
+    pub fn vifs<'g>(&'g self, guard: &'g Guard) -> &'g Vifs<F> {
         self.vifs.load(guard)
     }
 
     /// Returns the entry of exactly this key (`ipmr_cache_find`).
-    pub fn entry<'g>(&'g self, key: Key, guard: &'g Guard) -> Option<&'g Arc<Entry>> {
+    pub fn entry<'g>(
+        &'g self,
+        key: Key<F::Address>,
+        guard: &'g Guard,
+    ) -> Option<&'g Arc<Entry<F::Address>>> {
         self.cache.find(key, None, guard)
     }
 
     /// Returns all routes, as dumps show them: the oldest first, then those that are not resolved, the newest first.
-    pub fn routes(&self) -> Vec<Route> {
+    pub fn routes(&self) -> Vec<Route<F::Address>> {
         let state = self.lock();
         let known = state.entries.values().cloned().map(Route::Known);
         let waiting = state.ages.values().rev().copied().map(Route::Unresolved);
@@ -478,7 +520,7 @@ impl Router {
         self.lock().unresolved.len()
     }
 
-    /// Returns whether packets by the wrong VIF are reported (`MRT_ASSERT`).
+    /// Returns whether packets by the wrong VIF are reported (`MRT_ASSERT`, `MRT6_ASSERT`).
     pub fn asserts(&self) -> bool {
         self.assert.load(Relaxed)
     }
@@ -491,20 +533,20 @@ impl Router {
         let device = vif.device.clone();
         self.vifs.replace(vifs.with(number, None));
         ask_for_all(host.stack, host.guard, &device, iff::ALLMULTI, false);
-        if device.has_ipv4() && !device.is_leaving() {
-            count_forwarding(host.stack, host.ns, &Target::Device(device), -1);
+        if F::counts(&device) {
+            F::count(host.stack, host.ns, &Target::Device(device), -1);
         }
         true
     }
 
-    fn flush_locked(&self, host: &Host<'_>, state: &mut State, flags: i32) {
+    fn flush_locked(&self, host: &Host<'_>, state: &mut State<F>, flags: i32) {
         let wanted = |is_static: bool, own: i32, others: i32| {
             flags & if is_static { others } else { own } != 0
         };
         let vifs: Vec<u8> = {
             let all = self.vifs.load(host.guard).iter();
             let gone = all.filter(|vif| {
-                let is_static = vif.flags & vif::flag::STATIC != 0;
+                let is_static = vif.flags & vif::STATIC != 0;
                 wanted(is_static, flush::VIFS, flush::STATIC_VIFS)
             });
             gone.map(|vif| vif.number).collect()
@@ -513,18 +555,18 @@ impl Router {
             self.remove_vif(host, number);
         }
         let gone =
-            |entry: &Arc<Entry>| wanted(entry.is_static, flush::ENTRIES, flush::STATIC_ENTRIES);
+            |entry: &Arc<Entry<_>>| wanted(entry.is_static, flush::ENTRIES, flush::STATIC_ENTRIES);
         let all = std::mem::take(&mut state.entries);
         let (gone, stay): (BTreeMap<_, _>, BTreeMap<_, _>) =
             all.into_iter().partition(|(_, entry)| gone(entry));
         state.entries = stay;
         for entry in gone.into_values() {
             self.cache.remove(&entry, host.guard);
-            tell(host, &Route::Known(entry), false);
+            tell::<F>(host, &Route::Known(entry), false);
         }
         if flags & flush::ENTRIES != 0 {
             while let Some((_, key)) = state.ages.pop_last() {
-                tell(host, &Route::Unresolved(key), false);
+                tell::<F>(host, &Route::Unresolved(key), false);
                 discard(host.stack, state.end_wait(key).unwrap_or_default());
             }
             self.stop_idle(host.stack, state);
@@ -532,7 +574,7 @@ impl Router {
     }
 
     /// Stops the timer if no packet waits.
-    fn stop_idle(&self, stack: &Stack, state: &mut State) {
+    fn stop_idle(&self, stack: &Stack, state: &mut State<F>) {
         if state.unresolved.is_empty()
             && let Some(timer) = state.timer.take()
         {
@@ -541,9 +583,9 @@ impl Router {
     }
 }
 
-/// Sets whether packets by the wrong VIF are reported (`MRT_ASSERT`).
-pub fn set_assert(host: &Host<'_>, on: bool) {
-    make(host).assert.store(on, Relaxed);
+/// Sets whether packets by the wrong VIF are reported (`MRT_ASSERT`, `MRT6_ASSERT`).
+pub fn set_assert<F: Family>(host: &Host<'_>, on: bool) {
+    make::<F>(host).assert.store(on, Relaxed);
 }
 
 /// A route with the VIFs of the present, as messages show it (`mr_fill_mroute`).
@@ -559,7 +601,7 @@ pub struct Shown {
     pub idle: u64,
 }
 
-impl Entry {
+impl<A: Address> Entry<A> {
     /// Returns the packets, the bytes, and the packets by the wrong VIF.
     pub fn counts(&self) -> [u64; 3] {
         let Uses {
@@ -572,10 +614,10 @@ impl Entry {
     }
 
     /// Returns what messages show.
-    pub fn shown(&self, vifs: &Vifs, now: u64) -> Shown {
-        let index = |vif: &Arc<Vif>| vif.device.ifindex();
+    pub fn shown<F: Family>(&self, vifs: &Vifs<F>, now: u64) -> Shown {
+        let index = |vif: &Arc<Vif<F>>| vif.device.ifindex();
         let ways = vifs.iter().filter(|vif| self.leads_to(vif.number));
-        let hop = |vif: &Arc<Vif>| {
+        let hop = |vif: &Arc<Vif<F>>| {
             let ttl = self.thresholds.get(usize::from(vif.number));
             (vif.number, index(vif), ttl.copied().unwrap_or(255))
         };
@@ -588,18 +630,12 @@ impl Entry {
     }
 }
 
-impl Route {
+impl<A: Address> Route<A> {
     /// Returns the source and the group.
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> Key<A> {
         match self {
             Self::Known(entry) => entry.key,
             Self::Unresolved(key) => *key,
         }
-    }
-}
-
-impl From<(Ipv4Addr, Ipv4Addr)> for Key {
-    fn from((origin, group): (Ipv4Addr, Ipv4Addr)) -> Self {
-        Self { origin, group }
     }
 }

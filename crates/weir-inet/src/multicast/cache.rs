@@ -4,7 +4,9 @@
 //! An entry without a source, `(*,G)`, or without both, `(*,*)`, may exist several times, with different parents. The
 //! newest counts (`rhltable`).
 
-use std::net::Ipv4Addr;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,20 +20,48 @@ pub const MAX_VIFS: usize = 32;
 /// The time in ns between two reports of one entry about the wrong VIF (`MFC_ASSERT_THRESH`).
 const ASSERT_INTERVAL: u64 = 3 * SECOND;
 
-/// A source and a group; unspecified addresses stand for any.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// The source of packets.
-    pub origin: Ipv4Addr,
-    /// Their group.
-    pub group: Ipv4Addr,
+/// An address of a source or a group.
+pub trait Address: Copy + Debug + Ord + Hash + Send + Sync + 'static {
+    /// The unspecified address, which stands for any.
+    const ANY: Self;
+    /// Returns whether this is the address of a group.
+    fn is_group(self) -> bool;
 }
 
-impl Key {
+impl Address for Ipv4Addr {
+    const ANY: Self = Self::UNSPECIFIED;
+    fn is_group(self) -> bool {
+        self.is_multicast()
+    }
+}
+
+impl Address for Ipv6Addr {
+    const ANY: Self = Self::UNSPECIFIED;
+    fn is_group(self) -> bool {
+        self.is_multicast()
+    }
+}
+
+/// A source and a group; unspecified addresses stand for any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key<A> {
+    /// The source of packets.
+    pub origin: A,
+    /// Their group.
+    pub group: A,
+}
+
+impl<A: Address> Key<A> {
     const ANY: Self = Self {
-        origin: Ipv4Addr::UNSPECIFIED,
-        group: Ipv4Addr::UNSPECIFIED,
+        origin: A::ANY,
+        group: A::ANY,
     };
+}
+
+impl<A> From<(A, A)> for Key<A> {
+    fn from((origin, group): (A, A)) -> Self {
+        Self { origin, group }
+    }
 }
 
 /// The packets that an entry has had. It outlives changes of the entry.
@@ -66,9 +96,9 @@ impl Uses {
 
 /// An entry. A change replaces it.
 #[derive(Debug)]
-pub struct Entry {
+pub struct Entry<A> {
     /// What it is for.
-    pub key: Key,
+    pub key: Key<A>,
     /// The VIF that packets have to come by.
     pub parent: u8,
     /// The packet's TTL has to be greater than this for it to leave by a VIF; 255 for never.
@@ -81,7 +111,7 @@ pub struct Entry {
     pub uses: Arc<Uses>,
 }
 
-impl Entry {
+impl<A> Entry<A> {
     /// Returns whether packets may leave by a VIF.
     #[inline]
     pub fn leads_to(&self, vif: u8) -> bool {
@@ -109,61 +139,58 @@ pub struct Arrival {
     pub ttl: u8,
 }
 
+/// Entries of one key, the newest first.
+type Entries<A> = Box<[Arc<Entry<A>>]>;
+
 /// The entries of a table.
-pub(super) struct Cache {
-    /// Those of one key, the newest first.
-    entries: RcuHash<Key, Box<[Arc<Entry>]>>,
+pub(super) struct Cache<A: Address> {
+    entries: RcuHash<Key<A>, Entries<A>>,
 }
 
-impl Cache {
+impl<A: Address> Cache<A> {
     pub fn new(domain: &Domain) -> Self {
         Self {
             entries: RcuHash::new(domain),
         }
     }
 
-    fn of<'g>(&'g self, key: Key, guard: &'g Guard) -> &'g [Arc<Entry>] {
+    fn of<'g>(&'g self, key: Key<A>, guard: &'g Guard) -> &'g [Arc<Entry<A>>] {
         self.entries.get(&key, guard).map_or(&[], |list| list)
     }
 
     /// Returns the entry of exactly this key, with this parent if one is given (`mr_mfc_find_parent`).
     pub fn find<'g>(
         &'g self,
-        key: Key,
+        key: Key<A>,
         parent: Option<u16>,
         guard: &'g Guard,
-    ) -> Option<&'g Arc<Entry>> {
-        let fits = |entry: &&Arc<Entry>| parent.is_none_or(|at| at == u16::from(entry.parent));
+    ) -> Option<&'g Arc<Entry<A>>> {
+        let fits = |entry: &&Arc<Entry<A>>| parent.is_none_or(|at| at == u16::from(entry.parent));
         self.of(key, guard).iter().find(fits)
     }
 
     /// Returns a `(*,*)` entry that leads to a VIF (`mr_mfc_find_any_parent`).
-    fn upstream<'g>(&'g self, vif: u8, guard: &'g Guard) -> Option<&'g Arc<Entry>> {
-        let leads = |entry: &&Arc<Entry>| entry.leads_to(vif);
+    fn upstream<'g>(&'g self, vif: u8, guard: &'g Guard) -> Option<&'g Arc<Entry<A>>> {
+        let leads = |entry: &&Arc<Entry<A>>| entry.leads_to(vif);
         self.of(Key::ANY, guard).iter().find(leads)
     }
 
     /// Returns the entry that a packet goes by: the one of its key, or one for any source that its VIF is a part of.
     pub fn find_for<'g>(
         &'g self,
-        key: Key,
+        key: Key<A>,
         vif: Option<u8>,
         guard: &'g Guard,
-    ) -> Option<&'g Arc<Entry>> {
+    ) -> Option<&'g Arc<Entry<A>>> {
         let exact = self.find(key, None, guard);
         exact.or_else(|| self.find_any(key.group, vif?, guard))
     }
 
     /// Returns the entry of a group for any source whose packets come by a VIF (`ipmr_cache_find_any`).
-    fn find_any<'g>(
-        &'g self,
-        group: Ipv4Addr,
-        vif: u8,
-        guard: &'g Guard,
-    ) -> Option<&'g Arc<Entry>> {
+    fn find_any<'g>(&'g self, group: A, vif: u8, guard: &'g Guard) -> Option<&'g Arc<Entry<A>>> {
         let key = Key { group, ..Key::ANY };
         let fits =
-            |entry: &&Arc<Entry>| entry.leads_to(vif) || self.joins(entry.parent, vif, guard);
+            |entry: &&Arc<Entry<A>>| entry.leads_to(vif) || self.joins(entry.parent, vif, guard);
         let found = self.of(key, guard).iter().find(fits);
         found.or_else(|| self.upstream(vif, guard))
     }
@@ -175,13 +202,13 @@ impl Cache {
     }
 
     /// Returns the VIFs that a packet leaves by, one bit each, or `None` if it came by the wrong one (`ip_mr_forward`).
-    pub fn ways(&self, entry: &Entry, arrival: Arrival, guard: &Guard) -> Option<u32> {
+    pub fn ways(&self, entry: &Entry<A>, arrival: Arrival, guard: &Guard) -> Option<u32> {
         let Arrival {
             vif,
             by_parent,
             ttl,
         } = arrival;
-        let any_source = entry.key.origin.is_unspecified();
+        let any_source = entry.key.origin == A::ANY;
         let of_tree = || vif.is_some_and(|vif| self.joins(entry.parent, vif, guard));
         if !(by_parent || any_source && of_tree()) {
             return None;
@@ -203,7 +230,7 @@ impl Cache {
     }
 
     /// Adds an entry, or replaces the one of its number.
-    pub fn put(&self, entry: &Arc<Entry>, guard: &Guard) {
+    pub fn put(&self, entry: &Arc<Entry<A>>, guard: &Guard) {
         let old = self.of(entry.key, guard);
         let mut list = old.to_vec();
         match list.iter_mut().find(|one| one.number == entry.number) {
@@ -214,10 +241,10 @@ impl Cache {
     }
 
     /// Removes an entry.
-    pub fn remove(&self, entry: &Entry, guard: &Guard) {
+    pub fn remove(&self, entry: &Entry<A>, guard: &Guard) {
         let all = self.of(entry.key, guard).iter();
         let left = all.filter(|one| one.number != entry.number).cloned();
-        let left: Box<[Arc<Entry>]> = left.collect();
+        let left: Entries<A> = left.collect();
         match left.is_empty() {
             true => self.entries.remove(&entry.key, guard),
             false => self.entries.insert(entry.key, left, guard),

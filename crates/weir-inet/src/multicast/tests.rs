@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The decision about a packet against a list that is searched from one end to the other.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -78,12 +79,32 @@ impl Oracle {
     }
 }
 
-fn key(origin: u8, group: u8) -> Key {
-    let address = |first: u8, n: u8| match n {
-        0 => Ipv4Addr::UNSPECIFIED,
-        n => Ipv4Addr::new(first, 0, 0, n),
-    };
-    Key::from((address(10, origin), address(225, group)))
+/// Makes the address of a source or of a group from a number; 0 stands for any.
+trait Sample: Address {
+    fn sample(is_group: bool, n: u8) -> Self;
+}
+
+impl Sample for Ipv4Addr {
+    fn sample(is_group: bool, n: u8) -> Self {
+        match n {
+            0 => Self::ANY,
+            n => Self::new(if is_group { 225 } else { 10 }, 0, 0, n),
+        }
+    }
+}
+
+impl Sample for Ipv6Addr {
+    fn sample(is_group: bool, n: u8) -> Self {
+        let first = if is_group { 0xff05 } else { 0xfc00 };
+        match n {
+            0 => Self::ANY,
+            n => Self::new(first, 0, 0, 0, 0, 0, 0, n.into()),
+        }
+    }
+}
+
+fn key<A: Sample>(origin: u8, group: u8) -> Key<A> {
+    Key::from((A::sample(false, origin), A::sample(true, group)))
 }
 
 fn thresholds() -> impl Strategy<Value = [u8; MAX_VIFS]> {
@@ -120,58 +141,76 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-proptest! {
-    #[test]
-    fn packets_go_where_the_oracle_sends_them(
-        operations in proptest::collection::vec(operation(), 1..24),
-        packets in proptest::collection::vec((1..3u8, 1..3u8, vif(), 0..7u8), 32),
-    ) {
-        let domain = Domain::new(Config::default());
-        let (cache, mut oracle) = (Cache::new(&domain), Oracle::default());
-        let guard = domain.pin();
-        for (number, operation) in operations.into_iter().enumerate() {
-            match operation {
-                Operation::Add(plain, proxy) => {
-                    let by = proxy.then_some(plain.parent);
-                    let known = oracle.find(plain.origin, plain.group, by);
-                    let number = known.map_or(number as u64, |at| oracle.0[at].0);
-                    cache.put(&Arc::new(Entry {
+/// A packet: source, group, VIF, TTL.
+type Arriving = (u8, u8, u8, u8);
+
+fn check<A: Sample>(operations: &[Operation], packets: &[Arriving]) -> Result<(), TestCaseError> {
+    let domain = Domain::new(Config::default());
+    let (cache, mut oracle) = (Cache::<A>::new(&domain), Oracle::default());
+    let guard = domain.pin();
+    for (number, operation) in operations.iter().cloned().enumerate() {
+        match operation {
+            Operation::Add(plain, proxy) => {
+                let by = proxy.then_some(plain.parent);
+                let known = oracle.find(plain.origin, plain.group, by);
+                let number = known.map_or(number as u64, |at| oracle.0[at].0);
+                cache.put(
+                    &Arc::new(Entry {
                         key: key(plain.origin, plain.group),
                         parent: plain.parent,
                         thresholds: plain.thresholds,
                         is_static: false,
                         number,
                         uses: Arc::new(Uses::default()),
-                    }), &guard);
-                    match known {
-                        Some(at) => oracle.0[at].1 = plain,
-                        None => oracle.0.insert(0, (number, plain)),
-                    }
+                    }),
+                    &guard,
+                );
+                match known {
+                    Some(at) => oracle.0[at].1 = plain,
+                    None => oracle.0.insert(0, (number, plain)),
                 }
-                Operation::Delete(origin, group, parent) => {
-                    let found = cache.find(key(origin, group), parent.map(u16::from), &guard);
-                    let at = oracle.find(origin, group, parent);
-                    prop_assert_eq!(
-                        found.map(|entry| entry.number),
-                        at.map(|at| oracle.0[at].0)
-                    );
-                    if let (Some(found), Some(at)) = (found, at) {
-                        cache.remove(found, &guard);
-                        oracle.0.remove(at);
-                    }
+            }
+            Operation::Delete(origin, group, parent) => {
+                let found = cache.find(key(origin, group), parent.map(u16::from), &guard);
+                let at = oracle.find(origin, group, parent);
+                prop_assert_eq!(found.map(|entry| entry.number), at.map(|at| oracle.0[at].0));
+                if let (Some(found), Some(at)) = (found, at) {
+                    cache.remove(found, &guard);
+                    oracle.0.remove(at);
                 }
             }
         }
-        for (origin, group, vif, ttl) in packets {
-            let wanted = oracle.choose(origin, group, vif);
-            let entry = cache.find_for(key(origin, group), Some(vif), &guard);
-            prop_assert_eq!(entry.map(|entry| entry.number), wanted.map(|(number, _)| *number));
-            let (Some(entry), Some((_, plain))) = (entry, wanted) else { continue };
-            let arrival = Arrival { vif: Some(vif), by_parent: vif == entry.parent, ttl };
-            let ways = cache.ways(entry, arrival, &guard);
-            let ways = ways.map(|ways| (0..32u8).filter(|at| ways >> at & 1 != 0).collect());
-            prop_assert_eq!(ways, oracle.ways(plain, vif, ttl));
-        }
+    }
+    for (origin, group, vif, ttl) in packets.iter().copied() {
+        let wanted = oracle.choose(origin, group, vif);
+        let entry = cache.find_for(key(origin, group), Some(vif), &guard);
+        prop_assert_eq!(
+            entry.map(|entry| entry.number),
+            wanted.map(|(number, _)| *number)
+        );
+        let (Some(entry), Some((_, plain))) = (entry, wanted) else {
+            continue;
+        };
+        let arrival = Arrival {
+            vif: Some(vif),
+            by_parent: vif == entry.parent,
+            ttl,
+        };
+        let ways = cache.ways(entry, arrival, &guard);
+        let ways = ways.map(|ways| (0..32u8).filter(|at| ways >> at & 1 != 0).collect());
+        prop_assert_eq!(ways, oracle.ways(plain, vif, ttl));
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn packets_go_where_the_oracle_sends_them(
+        operations in proptest::collection::vec(operation(), 1..24),
+        packets in proptest::collection::vec((1..3u8, 1..3u8, vif(), 0..7u8), 32),
+    ) {
+        check::<Ipv4Addr>(&operations, &packets)?;
+        check::<Ipv6Addr>(&operations, &packets)?;
     }
 }
 

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Multicast routing of IPv4 (`net/ipv4/ipmr.c`), beside what it shares with IPv6 ([`crate::multicast`]).
+//!
+//! Packets that are not forwarded are not answered with ICMP errors. Not implemented: tunnels as VIFs, router alerts in
+//! unicast packets.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use weir_netlink::errno;
+use weir_packet::header::Ipv4;
+use weir_packet::header::ipv4::IPPROTO_IGMP;
+use weir_packet::header::ipv4_options::Compiled;
+use weir_packet::{DropReason, Flags, Packet, edit};
+use weir_sync::once_box::OnceBox;
+
+use super::WithIpv4;
+use super::local;
+use super::output::{self, Groups};
+use super::route::To;
+use super::ways::{self, Wish};
+use crate::conf::Target;
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::fib::host::Host;
+use crate::listen::{self, ConfEvent, conf4};
+use crate::mib::{Count, Ip};
+use crate::multicast::{self, Event, Family, Key, NewVif, Vif};
+use crate::namespace::Namespace;
+use crate::settings::{HasIp, Ipv4Conf, WithSettings};
+use crate::stack::Stack;
+
+/// The protocol by which Linux routes what it forwards (`IPPROTO_IPIP`).
+const IPPROTO_IPIP: u8 = 4;
+
+/// Flags of a VIF (`VIFF_*`).
+mod flag {
+    /// An IP tunnel.
+    pub const TUNNEL: u8 = 1;
+    /// The device is given by its index.
+    pub const USE_IFINDEX: u8 = 8;
+}
+
+/// IPv4, whose multicast packets are routed.
+#[derive(Debug, Clone, Copy)]
+pub struct V4;
+
+/// The addresses of a VIF, as the request has them.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends {
+    /// The local address, or the index of the device in the machine's byte order.
+    pub local: [u8; 4],
+    /// The remote address.
+    pub remote: [u8; 4],
+}
+
+/// The multicast routes of a namespace.
+pub type Router = multicast::Router<V4>;
+
+impl Family for V4 {
+    type Address = Ipv4Addr;
+    type Ends = Ends;
+    type Options = Compiled;
+    type Out<'g> = Groups<'g>;
+
+    const PLACE: Place = Place::Ipv4Forward;
+    const JUDGES_OWN: bool = false;
+
+    fn place(ns: &Namespace) -> &OnceBox<Router> {
+        &ns.ipv4().multicast
+    }
+
+    fn tell(stack: &Stack, ns: &Namespace, event: &Event<'_, Ipv4Addr>) {
+        listen::multicast4(stack, ns, event);
+    }
+
+    fn counts(device: &Device) -> bool {
+        // The settings of a device that leaves are gone already.
+        device.has_ipv4() && !device.is_leaving()
+    }
+
+    fn count(stack: &Stack, ns: &Namespace, target: &Target, by: i32) {
+        let conf = match target {
+            Target::Device(device) => &device.conf().ipv4,
+            _ => &ns.conf().all.ipv4,
+        };
+        let slot = Ipv4Conf::McForwarding;
+        conf.set(slot, conf.get(slot) + by);
+        conf4(stack, ns, &ConfEvent::Changed(target, slot));
+    }
+
+    fn head(packet: &[u8]) -> Option<(Key<Ipv4Addr>, u8)> {
+        let header = Ipv4::new(packet)?;
+        let key = Key {
+            origin: header.src().into(),
+            group: header.dst().into(),
+        };
+        Some((key, header.ttl()))
+    }
+
+    fn report(packet: &[u8], kind: u8, vif: u8) -> Option<Vec<u8>> {
+        // A `struct igmpmsg` is a header with other fields; a `struct igmphdr` follows.
+        let len = Ipv4::new(packet)?.header_len();
+        let igmp = [kind, 0, 0, 0, 0, 0, 0, 0];
+        let mut report = [packet.get(..len)?, &igmp].concat();
+        let whole = report.len() as u16;
+        let head = report.first_chunk_mut::<{ Ipv4::LEN }>()?;
+        // The kind, a zero and the VIF take the places of TTL, protocol and checksum.
+        head[2..4].copy_from_slice(&whole.to_be_bytes());
+        head[8..12].copy_from_slice(&[kind, 0, vif, 0]);
+        Some(report)
+    }
+
+    fn send<'g, 'c: 'g>(
+        cx: &mut Cx<'c>,
+        (device, ns): (&Arc<Device>, &'g Arc<Namespace>),
+        vif: &'g Vif<V4>,
+        packet: Packet,
+        options: Option<&Compiled>,
+        out: &mut Groups<'g>,
+    ) {
+        send(cx, (device, ns), vif, packet, options, out);
+    }
+
+    fn flush(cx: &mut Cx<'_>, out: &mut Groups<'_>) {
+        out.flush(cx);
+    }
+}
+
+/// Adds a VIF for the socket with a cookie (`MRT_ADD_VIF`).
+///
+/// # Errors
+/// EADDRINUSE if the number is taken, EADDRNOTAVAIL without a device, ENOBUFS for a tunnel, EINVAL for other flags.
+pub fn add_vif(host: &Host<'_>, new: &NewVif<V4>, cookie: u64) -> Result<(), i32> {
+    multicast::add_vif(host, new, cookie, || {
+        let device = match new.flags {
+            flag::TUNNEL => return Err(errno::ENOBUFS),
+            flag::USE_IFINDEX => host
+                .ns
+                .device(u32::from_ne_bytes(new.ends.local), host.guard),
+            0 => ways::owner_of(host.ns, new.ends.local.into(), host.guard),
+            _ => return Err(errno::EINVAL),
+        };
+        let device = device.filter(|device| device.has_ipv4());
+        device.ok_or(errno::EADDRNOTAVAIL)
+    })
+}
+
+/// Routes a packet that begins with its validated header and came by a device that routes multicast packets. It is for
+/// this host as well if `local`; then it is returned (`ip_mr_input`).
+pub(super) fn input<'g, 'c: 'g>(
+    cx: &mut Cx<'c>,
+    (device, ns): (&Arc<Device>, &'g Arc<Namespace>),
+    packet: Packet,
+    local: bool,
+    options: Option<&Compiled>,
+    groups: &mut Groups<'g>,
+) -> Option<Packet> {
+    let protocol = Ipv4::new(packet.data()).map(|header| header.protocol());
+    if !local && protocol == Some(IPPROTO_IGMP) {
+        // Hosts report a group to the group itself.
+        let daemon = multicast::of::<V4>(ns).and_then(Router::daemon);
+        if let Some(daemon) = daemon {
+            daemon.take(cx, device, ns, &packet);
+            cx.consume(packet);
+            return None;
+        }
+    }
+    multicast::input::<V4>(cx, (device, ns), packet, local, options, groups)
+}
+
+/// The copy of a packet that comes back to its host from the device that sent it (`ip_mc_finish_output`). Returns it if it
+/// is for this host as well.
+pub(super) fn looped<'g, 'c: 'g>(
+    cx: &mut Cx<'c>,
+    device: &'g Arc<Device>,
+    packet: Packet,
+    local: bool,
+) -> Option<Packet> {
+    let ns = device.namespace(cx.guard);
+    let mut groups = Groups::default();
+    let packet = input(cx, (device, ns), packet, local, None, &mut groups);
+    groups.flush(cx);
+    packet
+}
+
+/// Sends a packet by a VIF (`ipmr_queue_xmit`).
+fn send<'g, 'c: 'g>(
+    cx: &mut Cx<'c>,
+    (device, ns): (&Arc<Device>, &'g Arc<Namespace>),
+    vif: &'g Vif<V4>,
+    mut packet: Packet,
+    options: Option<&Compiled>,
+    groups: &mut Groups<'g>,
+) {
+    let Some(header) = Ipv4::new(packet.data()) else {
+        return cx.drop(device, Place::Ipv4Forward, DropReason::IP_INHDR, packet);
+    };
+    let wish = Wish {
+        dst: header.dst().into(),
+        src: None,
+        oif: vif.device.ifindex(),
+        tos: header.tos(),
+        mark: 0,
+        protocol: IPPROTO_IPIP,
+        ports: (0, 0),
+        any_source: false,
+        on_link: false,
+    };
+    let Ok(way) = ways::find(ns, &wish, cx.guard) else {
+        return cx.drop(
+            device,
+            Place::Ipv4Forward,
+            DropReason::IP_OUTNOROUTES,
+            packet,
+        );
+    };
+    let hop = &way.hop;
+    if packet.network_len() > hop.mtu as usize && header.dont_fragment() {
+        cx.mib(ns).ip.add(Ip::FragFails, 1);
+        return cx.drop(device, Place::Ipv4Forward, DropReason::PKT_TOO_BIG, packet);
+    }
+    let octets = packet.len();
+    vif.count_sent(octets);
+    edit::ipv4_decrement_ttl(packet.data_mut());
+    packet.flags.insert(Flags::FORWARDED);
+    let mib = cx.mib(ns);
+    mib.ip.add(Ip::OutForwDatagrams, 1);
+    mib.ip.add(Ip::OutRequests, 1);
+    mib.ip.add(Ip::OutOctets, 2 * octets as u64);
+    if let Some(options) = options {
+        output::record_out(cx, ns, &mut packet, hop, options);
+    }
+    if way.loops {
+        deliver(cx, hop.device, ns, &packet);
+    }
+    output::push_fitting(cx, device, ns, hop, packet, groups);
+}
+
+/// Delivers a copy of a forwarded packet to members on the device that it leaves by.
+fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Arc<Namespace>, packet: &Packet) {
+    let Some(mut copy) = multicast::copy(cx, packet) else {
+        return device.count_drop(Place::Ipv4Local, DropReason::NOMEM);
+    };
+    local::come_back(cx, device, ns, &mut copy, To::Group);
+    if let Some(router) = multicast::of::<V4>(ns) {
+        router.met_again(cx, (device, ns), &copy);
+    }
+    local::deliver(cx, device, ns, copy, To::Group);
+}

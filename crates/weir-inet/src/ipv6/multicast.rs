@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Multicast routing of IPv6 (`net/ipv6/ip6mr.c`, `ip6_mc_input`), beside what it shares with IPv4 ([`crate::multicast`]).
+//!
+//! While there is a daemon, packets to groups of a scope above that of the link are routed, whatever device they come by.
+//! MLD messages with a router alert go to this host instead, even if it is no member. A packet that does not fit the
+//! outgoing device is answered with "packet too big".
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use weir_netlink::errno;
+use weir_packet::edit::ipv6_decrement_hop_limit;
+use weir_packet::header::Ipv6;
+use weir_packet::header::icmp::ICMPV6_PKT_TOOBIG;
+use weir_packet::header::ipv6::{IPPROTO_ICMPV6, NEXTHDR_HOP, upper_layer};
+use weir_packet::header::ipv6_ext::tlvs;
+use weir_packet::{Batch, DropReason, Flags, Packet};
+use weir_sync::once_box::OnceBox;
+
+use super::select::is_member;
+use super::{WithIpv6, icmp, local, output};
+use crate::conf::Target;
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::fib::host::Host;
+use crate::listen::{self, ConfEvent, conf6};
+use crate::mib::{Count, Ip};
+use crate::multicast::{self, Event, Family, Key, NewVif, Vif};
+use crate::namespace::Namespace;
+use crate::settings::{HasIp, Ipv6Conf, WithSettings};
+use crate::stack::Stack;
+
+/// `IPV6_TLV_ROUTERALERT`
+const ROUTER_ALERT: u8 = 5;
+/// The ICMPv6 types of MLD (`ipv6_is_mld`).
+const MLD: [u8; 4] = [130, 131, 132, 143];
+
+/// IPv6, whose multicast packets are routed.
+#[derive(Debug, Clone, Copy)]
+pub struct V6;
+
+/// The multicast routes of a namespace.
+pub type Router = multicast::Router<V6>;
+
+impl Family for V6 {
+    type Address = Ipv6Addr;
+    type Ends = ();
+    type Options = ();
+    type Out<'g> = ();
+
+    const PLACE: Place = Place::Ipv6Forward;
+    const JUDGES_OWN: bool = true;
+
+    fn place(ns: &Namespace) -> &OnceBox<Router> {
+        &ns.ipv6().multicast
+    }
+
+    fn tell(stack: &Stack, ns: &Namespace, event: &Event<'_, Ipv6Addr>) {
+        listen::multicast6(stack, ns, event);
+    }
+
+    fn counts(device: &Device) -> bool {
+        device.has_ipv6()
+    }
+
+    fn count(stack: &Stack, ns: &Namespace, target: &Target, by: i32) {
+        let conf = match target {
+            Target::Device(device) => &device.conf().ipv6,
+            _ => &ns.conf().all.ipv6,
+        };
+        let slot = Ipv6Conf::McForwarding;
+        conf.set(slot, conf.get(slot) + by);
+        conf6(stack, ns, &ConfEvent::Changed(target, slot));
+    }
+
+    fn head(packet: &[u8]) -> Option<(Key<Ipv6Addr>, u8)> {
+        let header = Ipv6::new(packet)?;
+        let key = Key {
+            origin: header.src().into(),
+            group: header.dst().into(),
+        };
+        Some((key, header.hop_limit()))
+    }
+
+    fn report(packet: &[u8], kind: u8, vif: u8) -> Option<Vec<u8>> {
+        let header = Ipv6::new(packet)?;
+        // A `struct mrt6msg` has the addresses where the header has them. As many bytes follow, which mean nothing.
+        let mut report = vec![0; 2 * Ipv6::LEN];
+        let head = report.first_chunk_mut::<{ Ipv6::LEN }>()?;
+        head[1] = kind;
+        head[2..4].copy_from_slice(&u16::from(vif).to_ne_bytes());
+        head[8..24].copy_from_slice(&header.src());
+        head[24..40].copy_from_slice(&header.dst());
+        Some(report)
+    }
+
+    fn send<'g, 'c: 'g>(
+        cx: &mut Cx<'c>,
+        (device, ns): (&Arc<Device>, &'g Arc<Namespace>),
+        vif: &'g Vif<V6>,
+        packet: Packet,
+        _: Option<&()>,
+        (): &mut (),
+    ) {
+        send(cx, (device, ns), vif, packet);
+    }
+
+    fn flush(_: &mut Cx<'_>, (): &mut ()) {}
+}
+
+/// Adds a MIF for the socket with a cookie (`MRT6_ADD_MIF`). `flags` are `MIFF_*`.
+///
+/// # Errors
+/// EADDRINUSE if the number is taken, EADDRNOTAVAIL without a device, EINVAL for flags.
+pub fn add_mif(
+    host: &Host<'_>,
+    number: u8,
+    flags: u8,
+    ifindex: u16,
+    cookie: u64,
+) -> Result<(), i32> {
+    let new = NewVif {
+        number,
+        flags,
+        ends: (),
+    };
+    multicast::add_vif::<V6>(host, &new, cookie, || {
+        if flags != 0 {
+            return Err(errno::EINVAL);
+        }
+        let device = host.ns.device(ifindex.into(), host.guard);
+        device.ok_or(errno::EADDRNOTAVAIL)
+    })
+}
+
+/// Returns whether multicast packets are routed: there is a daemon.
+#[inline]
+pub(super) fn is_on(ns: &Namespace) -> bool {
+    ns.conf().all.ipv6.on(Ipv6Conf::McForwarding)
+}
+
+/// Routes a packet to a group that begins with its validated header, while [`is_on`]. It is for this host as well if
+/// `local`; then it is returned.
+#[cold]
+pub(super) fn input<'g, 'c: 'g>(
+    cx: &mut Cx<'c>,
+    (device, ns): (&Arc<Device>, &'g Arc<Namespace>),
+    packet: Packet,
+    local: bool,
+) -> Option<Packet> {
+    let Some(header) = Ipv6::new(packet.data()) else {
+        return multicast::unless::<V6>(local, cx, device, packet);
+    };
+    if header.dst()[1] & 15 <= 2 {
+        return multicast::unless::<V6>(local, cx, device, packet);
+    }
+    if is_alert(packet.data()) {
+        return multicast::unless::<V6>(is_mld(packet.data()), cx, device, packet);
+    }
+    multicast::input::<V6>(cx, (device, ns), packet, local, None, &mut ())
+}
+
+/// Returns whether the hop-by-hop options have a router alert for MLD.
+fn is_alert(packet: &[u8]) -> bool {
+    let options = packet.get(Ipv6::LEN..).and_then(|rest| {
+        let len = (usize::from(*rest.get(1)?) + 1) * 8;
+        rest.get(..len)
+    });
+    let hop = Ipv6::new(packet).is_some_and(|header| header.next_header() == NEXTHDR_HOP);
+    let Some(options) = options.filter(|_| hop) else {
+        return false;
+    };
+    let mut all = tlvs(options).filter_map(Result::ok);
+    all.any(|tlv| tlv.kind == ROUTER_ALERT && tlv.body == [0, 0])
+}
+
+fn is_mld(packet: &[u8]) -> bool {
+    let upper = upper_layer(packet).filter(|upper| upper.protocol == IPPROTO_ICMPV6);
+    let ty = upper.and_then(|upper| packet.get(upper.offset));
+    ty.is_some_and(|ty| MLD.contains(ty))
+}
+
+/// Sends a packet by a MIF (`ip6mr_forward2`).
+fn send(
+    cx: &mut Cx<'_>,
+    (device, ns): (&Arc<Device>, &Arc<Namespace>),
+    vif: &Vif<V6>,
+    mut packet: Packet,
+) {
+    let drop = |cx: &mut Cx<'_>, reason, packet| {
+        cx.drop(device, Place::Ipv6Forward, reason, packet);
+    };
+    let Some(header) = Ipv6::new(packet.data()) else {
+        return drop(cx, DropReason::IP_INHDR, packet);
+    };
+    let group = Ipv6Addr::from(header.dst());
+    let any = Ipv6Addr::UNSPECIFIED;
+    let Ok(route) = output::route(ns, any, group, vif.device.ifindex(), cx.guard) else {
+        return drop(cx, DropReason::IP_OUTNOROUTES, packet);
+    };
+    let (out, octets) = (route.device, packet.len());
+    vif.count_sent(octets);
+    ipv6_decrement_hop_limit(packet.data_mut());
+    packet.flags.insert(Flags::FORWARDED);
+    packet.dev = out.key.0;
+    let mib = cx.mib6(route.named);
+    mib.ip(Ip::OutForwDatagrams, 1);
+    mib.ip(Ip::OutOctets, octets as u64);
+    if out.conf().ipv6.on(Ipv6Conf::DisableIpv6) || !out.has_ipv6() {
+        mib.ip(Ip::OutDiscards, 1);
+        return cx.drop(out, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
+    }
+    let mtu = route.mtu();
+    if packet.network_len() > mtu as usize {
+        icmp::send_error(cx, out, &packet, ICMPV6_PKT_TOOBIG, 0, mtu);
+        mib.ip(Ip::FragFails, 1);
+        return drop(cx, DropReason::PKT_TOO_BIG, packet);
+    }
+    if is_member(out, group, cx.guard) {
+        deliver(cx, out, ns, &packet);
+    }
+    let batch = Batch::from(packet);
+    output::count_multicast(cx, route.named, group, &batch);
+    crate::neigh::output(cx, out, route.next_hop.into(), false, batch);
+}
+
+/// Delivers a copy of a forwarded packet to members on the device that it leaves by.
+fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Arc<Namespace>, packet: &Packet) {
+    let Some(mut copy) = multicast::copy(cx, packet) else {
+        return device.count_drop(Place::Ipv6Local, DropReason::NOMEM);
+    };
+    local::come_back(cx, device, &mut copy);
+    if let Some(router) = multicast::of::<V6>(ns) {
+        router.met_again(cx, (device, ns), &copy);
+    }
+    local::deliver(cx, device, device, copy);
+}
