@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # make-linux.sh FILE [DIRECTORY]: builds a user-mode Linux 6.1 with the features that Debian's lacks (ets,
-# fq_pie, gate, netdevsim, zones of connections), for on-linux.sh: LINUX=FILE examples/on-linux.sh COMMAND.
+# fq_pie, gate, netdevsim, zones of connections, multicast routing of IPv6), for on-linux.sh:
+# LINUX=FILE examples/on-linux.sh COMMAND.
 #
 # It uses Debian's sources and the configuration of Debian's own user-mode-linux. Built-in features are kept,
 # except file systems and drivers. Of the modules, those with a counterpart in Weir are built in.
@@ -34,7 +35,7 @@ on="
     NETFILTER_NETLINK NETFILTER_XTABLES NETFILTER_XT_CONNMARK
     NET_ACT_CT NET_ACT_CONNMARK NET_ACT_CTINFO NET_TC_SKB_EXT
     NET_IFE NET_IFE_SKBMARK NET_IFE_SKBPRIO NET_IFE_SKBTCINDEX PSAMPLE
-    IPV6 PACKET PACKET_DIAG VLAN_8021Q BRIDGE DUMMY VETH IFB MACVLAN VXLAN GENEVE TUN MPLS_ROUTING
+    IPV6 IPV6_MULTIPLE_TABLES IPV6_SUBTREES IPV6_ROUTER_PREF IPV6_ROUTE_INFO IPV6_MROUTE PACKET PACKET_DIAG VLAN_8021Q BRIDGE DUMMY VETH IFB MACVLAN VXLAN GENEVE TUN MPLS_ROUTING
     NET_DEVLINK NETDEVSIM DEBUG_FS NLMON TEXTSEARCH_KMP TEXTSEARCH_BM TEXTSEARCH_FSM"
 off="
     MODULES SECURITY INTEGRITY AUDIT BPFILTER DEBUG_INFO DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT BLK_DEV_INITRD

@@ -12,8 +12,8 @@
 # the command's, or 125 if the kernel did not run it.
 # Needs: user-mode-linux, kmod, iproute2 (Debian: apt install user-mode-linux kmod iproute2).
 # MEMORY: the kernel's memory, default 512M. TIMEOUT: in seconds, default 300.
-# LINUX: another user-mode kernel, such as one built by make-linux.sh: Debian's lacks ets, fq_pie, gate
-# and netdevsim.
+# LINUX: another user-mode kernel, such as one built by make-linux.sh: Debian's lacks ets, fq_pie, gate,
+# netdevsim and multicast routing of IPv6.
 set -u
 
 [ $# -gt 0 ] || { echo "usage: on-linux.sh COMMAND [ARGUMENT...]" >&2; exit 125; }
