@@ -114,17 +114,16 @@ impl Calls {
 
     /// How many calls wait for a connection of each listener, in the order of the ids.
     fn accepts(&self) -> Vec<(SocketId, usize)> {
-        let mut accepts: Vec<(SocketId, usize)> = Vec::new();
-        for parked in &self.parked {
-            if let Waiting::Accept(InetSocket { id, .. }) = parked.waiting {
-                match accepts.last_mut().filter(|(last, _)| *last == id) {
-                    Some((_, count)) => *count += 1,
-                    None => accepts.push((id, 1)),
-                }
-            }
-        }
-        accepts.sort_unstable_by_key(|(id, _)| id.0);
-        accepts
+        let listener = |parked: &Parked| match parked.waiting {
+            Waiting::Accept(InetSocket { id, .. }) => Some(id.0),
+            _ => None,
+        };
+        let mut ids: Vec<u64> = self.parked.iter().filter_map(listener).collect();
+        ids.sort_unstable();
+        let calls = ids.chunk_by(|one, other| one == other);
+        calls
+            .filter_map(|calls| Some((SocketId(*calls.first()?), calls.len())))
+            .collect()
     }
 
     /// Takes the first call that waits for a connection of a listener.
