@@ -239,11 +239,11 @@ impl Map {
 pub struct Program(OwnedFd);
 
 impl Program {
-    /// Runs until stopped. Returns the number of keys.
+    /// Runs until stopped, and once at least. Returns the number of keys.
     pub fn run(&self, stop: &AtomicBool) -> u64 {
         let frame = [0u8; 64];
         let mut keys = 0;
-        while !stop.load(Ordering::Relaxed) {
+        loop {
             let mut attr = [0; 24];
             attr[0] = self.0.as_raw_fd() as u32;
             attr[2] = frame.len() as u32;
@@ -253,8 +253,10 @@ impl Program {
                 return 0;
             }
             keys += KEYS * u64::from(RUNS);
+            if stop.load(Ordering::Relaxed) {
+                return keys;
+            }
         }
-        keys
     }
 }
 
