@@ -41,11 +41,13 @@ pub use crate::request::Peer;
 
 /// The number of bytes of answers collected before they are sent as one datagram.
 pub const ANSWER_OCTETS: usize = 16 << 10;
-/// The size limit of a dump datagram in bytes (below the smallest receive buffer in use, 8 KiB).
-pub const DUMP_OCTETS: usize = 7936;
+/// The size limit of a dump datagram in bytes (`NLMSG_GOODSIZE`). The C library's `getifaddrs` and Go's `net.Interfaces` read
+/// into one page of 4 KiB, and a longer datagram would be cut. Linux sends more to who reads into more, which nobody sees
+/// here.
+pub const DUMP_OCTETS: usize = 3776;
 /// The number of dump datagrams written before the client is woken. Otherwise it would sleep and be
 /// woken for each of them.
-const TOGETHER: usize = 16;
+const TOGETHER: usize = 32;
 /// The number of queued answer bytes above which the owner should stop reading requests.
 const CONGESTED: usize = 256 << 10;
 

@@ -320,6 +320,29 @@ X
     }
 }
 
+/// The C library reads dumps into one page, however many devices and addresses there are.
+#[test]
+fn libc_reads_many_interfaces() {
+    if !has("python3", "python3") {
+        return;
+    }
+    for user in users() {
+        let printed = works(
+            *user,
+            r#"for n in $(seq 100); do
+                echo link add d$n type dummy; echo addr add 10.0.$n.1/24 dev d$n; echo addr add fd00:0:0:$n::1/64 dev d$n
+            done | ip -batch -
+            for n in $(seq 20); do ip -6 tunnel add t$n mode ip6ip6 remote fd00::$n; done
+            python3 -c '
+import ctypes, socket
+head = ctypes.c_void_p()
+print(len(socket.if_nameindex()), ctypes.CDLL(None).getifaddrs(ctypes.byref(head)), bool(head))'"#,
+        );
+        // With lo and ip6tnl0.
+        assert_eq!(printed, "122 0 True\n");
+    }
+}
+
 /// Ports of the simulated bus are listed below their device, in the namespace where they are.
 #[test]
 fn ports_of_the_simulated_bus() {
