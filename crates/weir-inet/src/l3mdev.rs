@@ -61,12 +61,17 @@ pub fn observe(cx: &Cx<'_>, vrf: &Device, batch: &Batch) {
 
 /// Passes a packet that our host sends by a device to the device's VRF, if it has one (`l3mdev_l3_out`). The packet begins
 /// with its network header. It comes back and goes on to the device, unless the VRF has a qdisc: then it goes through that,
-/// and the VRF routes it again. The caller keeps packets away that do not leave their link.
+/// and the VRF routes it again. Packets that stay on their link do not pass the VRF.
 #[inline]
-pub fn divert(cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) -> Option<Packet> {
+pub fn divert(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    packet: Packet,
+    stays: fn(&Packet) -> bool,
+) -> Option<Packet> {
     match of_port(cx, device) {
-        None => Some(packet),
-        Some(vrf) => pass(cx, vrf, packet),
+        Some(vrf) if !stays(&packet) => pass(cx, vrf, packet),
+        _ => Some(packet),
     }
 }
 

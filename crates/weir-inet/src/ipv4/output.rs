@@ -176,17 +176,16 @@ fn send_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: &mu
 /// Sends one packet, by way of the VRF whose port the device may be, and fragmented if necessary (`ip_local_out`). A packet
 /// that cannot be sent is counted at the device `at`.
 pub fn send(cx: &mut Cx<'_>, at: &Device, ns: &Namespace, hop: &Hop<'_>, packet: Packet) {
-    let len = packet.len();
+    count(cx, ns, packet.len());
+    if let Some(packet) = l3mdev::divert(cx, hop.device, packet, stays_on_link) {
+        finish(cx, at, ns, hop, packet);
+    }
+}
+
+/// Returns whether a packet is to a group or to all hosts of a link.
+fn stays_on_link(packet: &Packet) -> bool {
     let dst = Ipv4Header::new(packet.data()).map(|header| Ipv4Addr::from(header.dst()));
-    let stays = dst.is_none_or(|dst| dst.is_multicast() || dst.is_broadcast());
-    let packet = match stays {
-        true => packet,
-        false => match l3mdev::divert(cx, hop.device, packet) {
-            Some(packet) => packet,
-            None => return count(cx, ns, len),
-        },
-    };
-    send_past_vrf(cx, at, ns, hop, packet);
+    dst.is_none_or(|dst| dst.is_multicast() || dst.is_broadcast())
 }
 
 /// Counts a packet that our host sends, of so many bytes.
@@ -196,9 +195,14 @@ fn count(cx: &Cx<'_>, ns: &Namespace, len: usize) {
     mib.ip.add(Ip::OutOctets, len as u64);
 }
 
-/// Does the same for a packet that has passed the VRF, if there is one (`ip_finish_output`).
+/// Sends a packet that has been through the VRF's qdisc, and counts it again, as Linux does.
 pub fn send_past_vrf(cx: &mut Cx<'_>, at: &Device, ns: &Namespace, hop: &Hop<'_>, packet: Packet) {
     count(cx, ns, packet.len());
+    finish(cx, at, ns, hop, packet);
+}
+
+/// Sends a packet to its next hop (`ip_finish_output`).
+fn finish(cx: &mut Cx<'_>, at: &Device, ns: &Namespace, hop: &Hop<'_>, packet: Packet) {
     if fits(hop, &packet) {
         if let Some(packet) = attach(cx, hop, packet) {
             send_runs(cx, hop.device, &[run_to(hop)], &mut Batch::from(packet));

@@ -332,12 +332,8 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
         mib.ip(Ip::OutDiscards, 1);
         return cx.drop(device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
     }
-    let packet = match needs_device(head.dst) {
-        true => packet,
-        false => match l3mdev::divert(cx, device, packet) {
-            Some(packet) => packet,
-            None => return,
-        },
+    let Some(packet) = l3mdev::divert(cx, device, packet, stays_on_link) else {
+        return;
     };
     cx.state.stages.end(Stage::Local, 0);
     let mtu = route.mtu() as usize;
@@ -351,6 +347,11 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
     let batch = Batch::from(packet);
     count_multicast(cx, route.named, head.dst, &batch);
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
+}
+
+/// Returns whether a packet is to an address of a link or a group.
+fn stays_on_link(packet: &Packet) -> bool {
+    Ipv6::new(packet.data()).is_none_or(|header| needs_device(header.dst().into()))
 }
 
 /// Counts outgoing packets if they are multicast (`ip6_finish_output2`).
@@ -377,6 +378,9 @@ pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: P
         super::icmp::send_error(cx, device, &packet, ICMPV6_PKT_TOOBIG, 0, mtu);
         return cx.drop(device, Place::Ipv6Out, DropReason::PKT_TOO_BIG, packet);
     }
+    let Some(packet) = l3mdev::divert(cx, device, packet, stays_on_link) else {
+        return;
+    };
     let Some(packet) = encap::attach(route.encap, cx, (device, Place::Ipv6Out), packet) else {
         return;
     };

@@ -59,4 +59,14 @@ p -I red fd00::2
 tc -s qdisc show dev red | sed -n 's/^ Sent/ sent/p'
 c tc qdisc del dev red root
 p -I red 10.0.0.2
+echo '+ packets of tunnels'
+c tc qdisc add dev red root handle 3: pfifo
+c ip link add t4 type ipip local 10.0.0.1 remote 10.0.0.2 dev red
+c ip link add t6 type ip6tnl mode ip6ip6 local fd00::1 remote fd00::2 dev red
+ip link set t4 up; ip link set t6 up
+ip addr add 10.50.0.1/24 dev t4
+ip -6 addr add fd50::1/64 dev t6
+settle
+p -I t4 10.50.0.2
+p -I t6 fd50::2
 rm -f "$F" "$F.log"
