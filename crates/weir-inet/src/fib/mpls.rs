@@ -500,28 +500,27 @@ impl Mpls {
         changes
     }
 
-    fn through(&self, device: &Device) -> Vec<Arc<Route>> {
+    /// Passes the marks of each hop through a device to `change`, under the lock.
+    fn each_mark(&self, device: &Device, change: impl Fn(&AtomicU8)) {
         let table = self.table.lock();
-        let through = |route: &&Arc<Route>| route.hops.iter().any(|hop| hop.uses(device.key));
-        table.routes.values().filter(through).cloned().collect()
+        let hops = table.routes.values().flat_map(|route| &route.hops);
+        let ours = hops.filter(|hop| hop.uses(device.key));
+        ours.for_each(|hop| change(&hop.flags));
     }
 
     /// Marks the hops of a device (`mpls_ifdown`).
     fn lost(&self, device: &Device, flags: u8) {
-        for route in self.through(device) {
-            for hop in route.hops.iter().filter(|hop| hop.uses(device.key)) {
-                hop.flags.fetch_or(flags, Relaxed);
-            }
-        }
+        self.each_mark(device, |marks| _ = marks.fetch_or(flags, Relaxed));
     }
 
     /// Clears marks of the hops of a device (`mpls_ifup`).
     fn found(&self, device: &Device, flags: u8) {
-        for route in self.through(device) {
-            for hop in route.hops.iter().filter(|hop| hop.uses(device.key)) {
-                hop.flags.fetch_and(!flags, Relaxed);
+        self.each_mark(device, |marks| {
+            // It may have gone down again. Its hops are marked under the lock after that.
+            if device.is_up() {
+                marks.fetch_and(!flags, Relaxed);
             }
-        }
+        });
     }
 
     /// Takes a device that goes from all routes; those without another device go with it.
