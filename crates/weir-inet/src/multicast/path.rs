@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 use weir_packet::{DropReason, Packet, PacketType};
+use weir_sync::rcu::Guard;
 
 use super::cache::Arrival;
 use super::{
@@ -49,17 +50,10 @@ pub(crate) fn input<'g, 'c: 'g, F: Family>(
     let (Some(router), Some((key, _))) = (of::<F>(ns), F::head(packet.data())) else {
         return unless::<F>(local, cx, device, packet);
     };
-    let vifs = router.vifs.load(guard);
-    let vif = vifs.of(device);
-    if let Some(entry) = router.cache.find_for(key, vif, guard) {
-        let route = By {
-            router,
-            vifs,
-            entry,
-            vif,
-        };
-        return route.forward(cx, (device, ns), packet, local, options, out);
-    }
+    let vif = match router.find(device, key, guard) {
+        Ok(by) => return by.forward(cx, (device, ns), packet, local, options, out),
+        Err(vif) => vif,
+    };
     let Some(vif) = vif else {
         return unless::<F>(local, cx, device, packet);
     };
@@ -99,6 +93,24 @@ pub(crate) fn copy(cx: &Cx<'_>, packet: &Packet) -> Option<Packet> {
 }
 
 impl<F: Family> Router<F> {
+    /// Finds the entry of a packet that came by a device, or else returns the highest VIF of the device.
+    fn find<'g>(
+        &'g self,
+        device: &Arc<Device>,
+        key: Key<F::Address>,
+        guard: &'g Guard,
+    ) -> Result<By<'g, F>, Option<u8>> {
+        let vifs = self.vifs.load(guard);
+        let vif = vifs.of(device);
+        let entry = self.cache.find_for(key, vif, guard).ok_or(vif)?;
+        Ok(By {
+            router: self,
+            vifs,
+            entry,
+            vif,
+        })
+    }
+
     /// A copy of a forwarded packet, which members on the outgoing device get, meets its entry again, and is counted there.
     pub(crate) fn met_again(
         &self,
@@ -109,16 +121,8 @@ impl<F: Family> Router<F> {
         let Some((key, ttl)) = F::head(packet.data()) else {
             return;
         };
-        let vifs = self.vifs.load(cx.guard);
-        let vif = vifs.of(device);
-        if let Some(entry) = self.cache.find_for(key, vif, cx.guard) {
-            let route = By {
-                router: self,
-                vifs,
-                entry,
-                vif,
-            };
-            let _ = route.judge(cx, (device, ns), packet, ttl);
+        if let Ok(by) = self.find(device, key, cx.guard) {
+            let _ = by.judge(cx, (device, ns), packet, ttl);
         }
     }
 }
