@@ -17,6 +17,7 @@ pub mod icmp_limit;
 pub mod ipv4;
 pub mod ipv6;
 pub mod l3mdev;
+mod link_groups;
 pub mod listen;
 pub mod mib;
 pub mod mpls;

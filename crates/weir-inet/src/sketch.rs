@@ -30,6 +30,11 @@ impl Sketch {
         self.0.load(Relaxed) & bit(address.into()) != 0
     }
 
+    /// Takes an address that joins the list.
+    pub(crate) fn add(&self, address: impl Into<IpAddr>) {
+        self.0.fetch_or(bit(address.into()), Relaxed);
+    }
+
     /// Takes the addresses of the list as it is now.
     pub(crate) fn set<A: Into<IpAddr>>(&self, addresses: impl Iterator<Item = A>) {
         let bits = addresses.fold(0, |bits, address| bits | bit(address.into()));
@@ -52,5 +57,7 @@ mod tests {
         assert!(passing < 26, "{passing}");
         sketch.set([77].into_iter().map(group));
         assert!(!sketch.may_have(group(3)) && sketch.may_have(group(77)));
+        sketch.add(group(3));
+        assert!(sketch.may_have(group(3)) && sketch.may_have(group(77)));
     }
 }

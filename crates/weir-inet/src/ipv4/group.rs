@@ -8,8 +8,6 @@
 
 use std::net::Ipv4Addr;
 
-use weir_netlink::ifla::arphrd;
-use weir_packet::header::ethernet::multicast_v4;
 use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rare::Rare;
@@ -17,8 +15,8 @@ use weir_sync::rare::Rare;
 use super::igmp::{Querier, Reports};
 use crate::clock::TimerId;
 use crate::layers::Site;
+use crate::link_groups;
 use crate::sketch::Sketch;
-use crate::taken::{self, Reference};
 
 /// The group of all hosts (`IGMP_ALL_HOSTS`), which is never reported.
 pub const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
@@ -185,7 +183,7 @@ impl Groups {
         }
         state.list.reserve_exact(1);
         state.list.push(Group::new(address));
-        self.sketch.set(state.addresses());
+        self.sketch.add(address);
         state.forget_leave(address);
         let at = state.list.len() - 1;
         added(site, state, at);
@@ -220,8 +218,8 @@ impl Groups {
         let mut state = self.lock();
         if state.list.is_empty() && !state.hosts {
             state.hosts = true;
-            self.sketch.set(state.addresses());
-            return load(site, ALL_HOSTS);
+            self.sketch.add(ALL_HOSTS);
+            return link_groups::accept(site, ALL_HOSTS);
         }
         self.join_locked(site, &mut state, ALL_HOSTS);
         for at in (0..state.list.len()).rev() {
@@ -252,7 +250,7 @@ impl Groups {
         }
         if std::mem::take(hosts) {
             self.sketch.set(state.addresses());
-            return unload(site, ALL_HOSTS);
+            return link_groups::refuse(site, ALL_HOSTS);
         }
         self.leave_locked(site, state, ALL_HOSTS);
     }
@@ -269,31 +267,13 @@ impl Groups {
     }
 }
 
-/// Adds the link-layer address of a group to the device's list.
-fn load(site: &Site<'_>, address: Ipv4Addr) {
-    if site.device.link.hardware_type() == arphrd::ETHER {
-        let mac = multicast_v4(address.octets());
-        // A plain reference is always granted.
-        let _ = taken::add_group(site.stack, site.guard, site.device, mac, Reference::Plain);
-    }
-}
-
-/// Removes the link-layer address of a group from the device's list.
-fn unload(site: &Site<'_>, address: Ipv4Addr) {
-    if site.device.link.hardware_type() == arphrd::ETHER {
-        let mac = multicast_v4(address.octets());
-        // The device loses its list on a move to another namespace.
-        let _ = taken::remove_group(site.stack, site.guard, site.device, mac, Reference::Plain);
-    }
-}
-
 /// Has the device accept a group and reports it (`igmp_group_added`).
 fn added(site: &Site<'_>, state: &mut State, at: usize) {
     let Some(group) = state.list.get_mut(at) else {
         return;
     };
     if !std::mem::replace(&mut group.loaded, true) {
-        load(site, group.address);
+        link_groups::accept(site, group.address);
     }
     super::igmp::joined(site, state, at);
 }
@@ -301,7 +281,7 @@ fn added(site: &Site<'_>, state: &mut State, at: usize) {
 /// Has the device no longer accept a group and reports that (`igmp_group_dropped`).
 fn dropped(site: &Site<'_>, reports: &mut Rare<Reports>, group: &mut Group) {
     if std::mem::replace(&mut group.loaded, false) {
-        unload(site, group.address);
+        link_groups::refuse(site, group.address);
     }
     let reported = group.reported;
     if let Some(timer) = group.timer.take() {

@@ -9,8 +9,6 @@
 
 use std::net::Ipv6Addr;
 
-use weir_netlink::ifla::arphrd;
-use weir_packet::header::ethernet::multicast_v6;
 use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rare::Rare;
@@ -18,8 +16,8 @@ use weir_sync::rare::Rare;
 use super::mld::{Querier, Reports};
 use crate::clock::TimerId;
 use crate::layers::Site;
+use crate::link_groups;
 use crate::sketch::Sketch;
-use crate::taken::{self, Reference};
 
 const fn all(scope: u16, last: u16) -> Ipv6Addr {
     Ipv6Addr::new(0xff00 | scope, 0, 0, 0, 0, 0, 0, last)
@@ -210,7 +208,9 @@ impl Groups {
         let mut state = self.lock();
         if state.list.is_empty() && state.nodes == Nodes::Listed {
             state.nodes = Nodes::Joined;
-            self.sketch.set(state.addresses());
+            ALL_NODES
+                .into_iter()
+                .for_each(|group| self.sketch.add(group));
             load_nodes(site, &mut state);
         } else {
             for address in ALL_NODES {
@@ -240,7 +240,7 @@ impl Groups {
         }
         state.list.reserve_exact(1);
         state.list.push(Group::new(address));
-        self.sketch.set(state.addresses());
+        self.sketch.add(address);
         state.forget_leave(address);
         let at = state.list.len() - 1;
         added(site, state, at);
@@ -307,28 +307,10 @@ fn down_locked(site: &Site<'_>, state: &mut State) {
     }
     if *nodes == Nodes::Loaded {
         *nodes = Nodes::Joined;
-        unload(site, ALL_NODES[1]);
+        link_groups::refuse(site, ALL_NODES[1]);
     }
     if let Some(reports) = reports.made() {
         reports.stop(site);
-    }
-}
-
-/// Adds the link-layer address of a group to the device's list.
-fn load(site: &Site<'_>, address: Ipv6Addr) {
-    if site.device.link.hardware_type() == arphrd::ETHER {
-        let mac = multicast_v6(address.octets());
-        // A plain reference is always granted.
-        let _ = taken::add_group(site.stack, site.guard, site.device, mac, Reference::Plain);
-    }
-}
-
-/// Removes the link-layer address of a group from the device's list.
-fn unload(site: &Site<'_>, address: Ipv6Addr) {
-    if site.device.link.hardware_type() == arphrd::ETHER {
-        let mac = multicast_v6(address.octets());
-        // The device loses its list on a move to another namespace.
-        let _ = taken::remove_group(site.stack, site.guard, site.device, mac, Reference::Plain);
     }
 }
 
@@ -336,7 +318,7 @@ fn unload(site: &Site<'_>, address: Ipv6Addr) {
 fn load_nodes(site: &Site<'_>, state: &mut State) {
     if state.nodes == Nodes::Joined {
         state.nodes = Nodes::Loaded;
-        load(site, ALL_NODES[1]);
+        link_groups::accept(site, ALL_NODES[1]);
     }
 }
 
@@ -350,7 +332,7 @@ fn added(site: &Site<'_>, state: &mut State, at: usize) {
         return;
     }
     if !std::mem::replace(&mut group.loaded, true) {
-        load(site, group.address);
+        link_groups::accept(site, group.address);
     }
     if device.is_up() && !group.is_silent() {
         super::mld::joined(site, state, at);
@@ -360,7 +342,7 @@ fn added(site: &Site<'_>, state: &mut State, at: usize) {
 /// Has the device no longer accept a group (`igmp6_group_dropped`).
 fn dropped(site: &Site<'_>, group: &mut Group) {
     if std::mem::replace(&mut group.loaded, false) {
-        unload(site, group.address);
+        link_groups::refuse(site, group.address);
     }
     if let Some(timer) = group.timer.take() {
         site.stack.timers.cancel(*timer);
