@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::{
-    AckOptions, Error, Header, Message, Writer, errno, messages, nlm, write_ack, write_done,
+    AckOptions, Error, Header, Message, Writer, errno, messages, nlm, rtm, write_ack, write_done,
 };
 
 use weir_sync::lane::Lanes;
@@ -41,15 +41,28 @@ pub use crate::request::Peer;
 
 /// The number of bytes of answers collected before they are sent as one datagram.
 pub const ANSWER_OCTETS: usize = 16 << 10;
-/// The size limit of a dump datagram in bytes (`NLMSG_GOODSIZE`). The C library's `getifaddrs` and Go's `net.Interfaces` read
-/// into one page of 4 KiB, and a longer datagram would be cut. Linux sends more to who reads into more, which nobody sees
-/// here.
+/// The size limit of a dump datagram in bytes (`NLMSG_GOODSIZE`). The C library's `getifaddrs` and
+/// Go's `net.Interfaces` read into one page of 4 KiB, and a longer datagram would be cut. Linux
+/// sends longer ones to a reader with a larger buffer, but the size of that buffer is not seen here.
 pub const DUMP_OCTETS: usize = 3776;
-/// The number of dump datagrams written before the client is woken. Otherwise it would sleep and be
-/// woken for each of them.
-const TOGETHER: usize = 32;
+/// The same for dumps of traffic control: only libraries that ask for the size first or read into
+/// 16 KiB or more send these requests, and fewer datagrams list a million rules faster.
+pub const TC_DUMP_OCTETS: usize = 7936;
+/// The number of bytes of dump datagrams written before the client is woken. Otherwise it would
+/// sleep and be woken for each datagram.
+const TOGETHER: usize = 124 << 10;
 /// The number of queued answer bytes above which the owner should stop reading requests.
 const CONGESTED: usize = 256 << 10;
+
+/// Returns the size limit in bytes of a datagram of the dump that a request of type `ty` asks for.
+fn dump_octets(protocol: Protocol, ty: u16) -> usize {
+    match (protocol, ty) {
+        (Protocol::Route, rtm::NEWQDISC..=rtm::GETACTION | rtm::NEWCHAIN..=rtm::GETCHAIN) => {
+            TC_DUMP_OCTETS
+        }
+        _ => DUMP_OCTETS,
+    }
+}
 
 /// A client without namespaces of its own: both lookups return `None`.
 #[derive(Debug, Default)]
@@ -127,6 +140,8 @@ enum Room {
 struct Running {
     dump: Box<dyn Dump>,
     seq: u32,
+    /// The size limit of a datagram in bytes.
+    octets: usize,
     /// The table's generation at the first datagram of the dump.
     generation: Option<u32>,
 }
@@ -347,6 +362,7 @@ impl Connection {
                 self.dump = Some(Running {
                     dump,
                     seq,
+                    octets: dump_octets(self.protocol, message.header.ty),
                     generation: None,
                 });
                 // Otherwise the owner continues the dump once the client has read.
@@ -365,7 +381,7 @@ impl Connection {
             return false;
         };
         let guard = self.stack.domain.pin();
-        let mut out = Writer::with_datagrams(DUMP_OCTETS, TOGETHER);
+        let mut out = Writer::with_datagrams(running.octets, TOGETHER / running.octets);
         let mut flags = nlm::F_MULTI;
         if running.dump.is_filtered() {
             flags |= nlm::F_DUMP_FILTERED;
