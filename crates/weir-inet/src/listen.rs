@@ -38,9 +38,21 @@ pub trait Listener: Send + Sync {
     /// A router has advertised an option for resolvers (`RTM_NEWNDUSEROPT`).
     fn option6(&self, site: &Site<'_>, option: &NdOption<'_>, router: Ipv6Addr);
     /// A multicast route of IPv4 changed, or its daemon got a report.
-    fn multicast4(&self, stack: &Stack, ns: &Namespace, event: &multicast::Event<'_, Ipv4Addr>);
+    fn multicast4(
+        &self,
+        stack: &Stack,
+        ns: &Namespace,
+        router: &ipv4::multicast::Router,
+        event: &multicast::Event<'_, Ipv4Addr>,
+    );
     /// A multicast route of IPv6 changed, or its daemon got a report.
-    fn multicast6(&self, stack: &Stack, ns: &Namespace, event: &multicast::Event<'_, Ipv6Addr>);
+    fn multicast6(
+        &self,
+        stack: &Stack,
+        ns: &Namespace,
+        router: &ipv6::multicast::Router,
+        event: &multicast::Event<'_, Ipv6Addr>,
+    );
     /// IPv4's settings changed.
     fn conf4(&self, ns: &Namespace, event: &ConfEvent<'_, Ipv4Conf>);
     /// IPv6's settings changed.
@@ -82,13 +94,27 @@ pub fn option6(site: &Site<'_>, option: &NdOption<'_>, router: Ipv6Addr) {
 }
 
 /// Tells of IPv4's multicast routes.
-pub fn multicast4(stack: &Stack, ns: &Namespace, event: &multicast::Event<'_, Ipv4Addr>) {
-    each(stack, |listener| listener.multicast4(stack, ns, event));
+pub fn multicast4(
+    stack: &Stack,
+    ns: &Namespace,
+    router: &ipv4::multicast::Router,
+    event: &multicast::Event<'_, Ipv4Addr>,
+) {
+    each(stack, |listener| {
+        listener.multicast4(stack, ns, router, event);
+    });
 }
 
 /// Tells of IPv6's multicast routes.
-pub fn multicast6(stack: &Stack, ns: &Namespace, event: &multicast::Event<'_, Ipv6Addr>) {
-    each(stack, |listener| listener.multicast6(stack, ns, event));
+pub fn multicast6(
+    stack: &Stack,
+    ns: &Namespace,
+    router: &ipv6::multicast::Router,
+    event: &multicast::Event<'_, Ipv6Addr>,
+) {
+    each(stack, |listener| {
+        listener.multicast6(stack, ns, router, event);
+    });
 }
 
 /// Tells of IPv4's settings.

@@ -51,6 +51,9 @@ use crate::request::Ctl;
 use crate::stack::Stack;
 use crate::{Kind, Link, NewLink, ethernet, register, set_up};
 use weir_inet::fib::host::{WithRoutes, add_l3mdev_rules};
+use weir_inet::ipv4::multicast::V4;
+use weir_inet::ipv6::multicast::V6;
+use weir_inet::multicast::tables;
 use weir_inet::fib::lookup::{Flow, LookupFlags};
 
 /// The `vrf` link kind.
@@ -121,6 +124,8 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     device.set_l3_table(table);
     if !fib.vrf.has_rules.swap(true, Relaxed) {
         add_l3mdev_rules(ctl.stack, &new.ns);
+        tables::add_l3mdev_rule::<V4>(ctl.stack, &new.ns);
+        tables::add_l3mdev_rule::<V6>(ctl.stack, &new.ns);
     }
     Ok(device)
 }

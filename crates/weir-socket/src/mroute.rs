@@ -4,7 +4,7 @@
 //! [`weir_inet::multicast`].
 //!
 //! Not served, as without the kernel's options for them: PIM (`MRT_PIM`, `MRT6_PIM`, VIFs with `VIFF_REGISTER` or
-//! `MIFF_REGISTER`), further tables (`MRT_TABLE`, `MRT6_TABLE`).
+//! `MIFF_REGISTER`).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use weir_inet::fib::host::Host;
 use weir_inet::ipv4::multicast::{self as v4, Ends, V4};
 use weir_inet::ipv6::multicast::{self as v6, V6};
-use weir_inet::multicast::{self, Daemon, Family, Key, MAX_VIFS, NewEntry, NewVif};
+use weir_inet::multicast::{self, Daemon, Family, Key, MAX_VIFS, NewEntry, NewVif, Router};
 use weir_inet::sockets::Arrived;
-use weir_netlink::errno;
+use weir_netlink::{errno, rta};
 use weir_packet::Packet;
 
 use crate::abi::{IPPROTO_ICMPV6, IPPROTO_IGMP, SOCK_RAW, mrt};
@@ -93,6 +93,20 @@ fn number(value: &[u8]) -> Result<i32, i32> {
     }
 }
 
+/// Returns the number of the table that a socket has chosen (`MRT_TABLE`, `MRT6_TABLE`).
+fn chosen<F: Family>(socket: &Socket) -> u32 {
+    match socket.state().options.multicast_table {
+        0 => F::TABLE,
+        table => table,
+    }
+}
+
+/// Returns the table of a socket. Nobody has used the one that every namespace has until this makes it.
+fn router<'a, F: Family>(socket: &'a Socket, cx: &Cx<'a>) -> &'a Router<F> {
+    // Tables stay, so that one that a socket has chosen exists.
+    multicast::make::<F>(cx.stack, socket.ns(), chosen::<F>(socket))
+}
+
 /// Sets an option of IPv4.
 ///
 /// # Errors
@@ -104,8 +118,14 @@ pub fn set4(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result
             number(value)?;
             init::<V4>(socket, cx)
         }
-        mrt::ADD_VIF => v4::add_vif(&host(socket, cx), &vif(value)?, socket.cookie()),
-        mrt::DEL_VIF => multicast::delete_vif::<V4>(&host(socket, cx), vif(value)?.number),
+        mrt::ADD_VIF => {
+            let (router, host) = (router(socket, cx), host(socket, cx));
+            v4::add_vif(&host, router, &vif(value)?, socket.cookie())
+        }
+        mrt::DEL_VIF => {
+            let number = vif(value)?.number;
+            router::<V4>(socket, cx).delete_vif(&host(socket, cx), number)
+        }
         _ => set::<V4>(socket, cx, name, value, entry),
     }
 }
@@ -130,12 +150,13 @@ pub fn set6(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result
             }
             let ifindex = u16::from_ne_bytes([bytes[4], bytes[5]]);
             let host = host(socket, cx);
-            v6::add_mif(&host, number as u8, bytes[2], ifindex, socket.cookie())
+            let router = router(socket, cx);
+            v6::add_mif(&host, router, number as u8, bytes[2], ifindex, socket.cookie())
         }
         mrt::DEL_VIF => {
             let number = u16::from_ne_bytes(*value.first_chunk().ok_or(errno::EINVAL)?);
             let number = u8::try_from(number).map_err(|_| errno::EADDRNOTAVAIL)?;
-            multicast::delete_vif::<V6>(&host(socket, cx), number)
+            router::<V6>(socket, cx).delete_vif(&host(socket, cx), number)
         }
         _ => set::<V6>(socket, cx, name, value, entry6),
     }
@@ -143,7 +164,7 @@ pub fn set6(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result
 
 fn init<F: Family>(socket: &Socket, cx: &Cx<'_>) -> Result<(), i32> {
     let daemon = socket.handle().ok_or(errno::EBADF)?;
-    multicast::init::<F>(&host(socket, cx), daemon)
+    router::<F>(socket, cx).init(&host(socket, cx), daemon)
 }
 
 /// Reads an entry, which is one of `MRT_ADD_MFC_PROXY` or not.
@@ -157,30 +178,42 @@ fn set<F: Family>(
     value: &[u8],
     read: Read<F::Address>,
 ) -> Result<(), i32> {
-    let host = host(socket, cx);
+    let (router, host) = (router::<F>(socket, cx), host(socket, cx));
     let cookie = socket.cookie();
     match name {
-        mrt::DONE => multicast::done::<F>(&host, cookie),
+        mrt::DONE => router.done(&host, cookie),
         mrt::DEL_MFC | mrt::DEL_MFC_PROXY => {
             let entry = read(value, name == mrt::DEL_MFC_PROXY)?;
-            multicast::delete::<F>(&host, &entry)
+            router.delete(&host, &entry)
         }
         mrt::ADD_MFC | mrt::ADD_MFC_PROXY => {
             let entry = read(value, name == mrt::ADD_MFC_PROXY)?;
-            let router = multicast::of::<F>(socket.ns());
-            let is_static = router.is_none_or(|router| !router.is_daemons(cookie));
-            let resolved = multicast::add::<F>(&host, &entry, is_static, cx.now)?;
+            let is_static = !router.is_daemons(cookie);
+            let resolved = router.add(&host, &entry, is_static, cx.now)?;
             if let Some(resolved) = resolved {
                 multicast::resolve(cx, socket.ns(), resolved);
             }
             Ok(())
         }
         mrt::FLUSH => {
-            multicast::flush_all::<F>(&host, number(value)?);
+            router.flush(&host, number(value)?);
             Ok(())
         }
         mrt::ASSERT => {
-            multicast::set_assert::<F>(&host, number(value)? != 0);
+            router.set_assert(number(value)? != 0);
+            Ok(())
+        }
+        mrt::TABLE => {
+            let table = number(value)? as u32;
+            // Names of devices hold the number of their table.
+            if table != rta::table::DEFAULT && table >= F::TABLES {
+                return Err(errno::EINVAL);
+            }
+            if router.is_daemons(cookie) {
+                return Err(errno::EBUSY);
+            }
+            multicast::make::<F>(cx.stack, socket.ns(), table);
+            socket.state().options.multicast_table = table;
             Ok(())
         }
         _ => Err(errno::ENOPROTOOPT),
@@ -249,15 +282,15 @@ fn entry6(value: &[u8], proxy: bool) -> Result<NewEntry<Ipv6Addr>, i32> {
 /// # Errors
 /// EOPNOTSUPP for other sockets, ENOPROTOOPT.
 pub fn get(socket: &Socket, name: i32) -> Result<Vec<u8>, i32> {
-    fn asserts<F: Family>(ns: &Namespace) -> bool {
-        multicast::of::<F>(ns).is_some_and(|router| router.asserts())
+    fn asserts<F: Family>(socket: &Socket) -> bool {
+        let router = multicast::of::<F>(socket.ns(), chosen::<F>(socket));
+        router.is_some_and(|router| router.asserts())
     }
     check(socket)?;
-    let ns = socket.ns();
     match name {
         mrt::VERSION => Ok(of_int(VERSION)),
-        mrt::ASSERT if socket.is_v6() => Ok(of_int(asserts::<V6>(ns).into())),
-        mrt::ASSERT => Ok(of_int(asserts::<V4>(ns).into())),
+        mrt::ASSERT if socket.is_v6() => Ok(of_int(asserts::<V6>(socket).into())),
+        mrt::ASSERT => Ok(of_int(asserts::<V4>(socket).into())),
         _ => Err(errno::ENOPROTOOPT),
     }
 }
@@ -294,7 +327,7 @@ fn counts<F: Family>(
     key: usize,
     read: fn(&[u8]) -> Option<Key<F::Address>>,
 ) -> Result<Vec<u8>, i32> {
-    let router = multicast::of::<F>(socket.ns());
+    let router = multicast::of::<F>(socket.ns(), chosen::<F>(socket));
     let (head, counts): (usize, Vec<u64>) = match request {
         GET_VIF_COUNT => {
             let number = u16::from_ne_bytes(*given.first_chunk().ok_or(errno::EFAULT)?);
@@ -324,9 +357,8 @@ pub fn closed(socket: &Socket, cx: &Cx<'_>) {
         return;
     }
     let host = host(socket, cx);
-    // Most sockets are not the daemon's.
-    let _ = match socket.is_v6() {
-        true => multicast::done::<V6>(&host, socket.cookie()),
-        false => multicast::done::<V4>(&host, socket.cookie()),
-    };
+    match socket.is_v6() {
+        true => multicast::closed::<V6>(&host, socket.cookie()),
+        false => multicast::closed::<V4>(&host, socket.cookie()),
+    }
 }

@@ -31,6 +31,8 @@ pub static LAYERS: Layers = Layers {
         &ipv4::MODULE,
         &ipv6::MODULE,
         &ipv4::ARP_MODULE,
+        &ipv4::multicast::RULES_MODULE,
+        &ipv6::multicast::RULES_MODULE,
         &mpls::MODULE,
         &udp::MODULE,
         &protocols::MODULE,

@@ -62,15 +62,18 @@ impl<T> OnceBox<T> {
             }
         }
     }
+
+    /// Takes the value out, if it was made.
+    pub fn take(&mut self) -> Option<Box<T>> {
+        let value = self.pointer.swap(core::ptr::null_mut(), Ordering::Acquire);
+        // SAFETY: from a box, and no borrow of `self` is left.
+        (!value.is_null()).then(|| unsafe { Box::from_raw(value) })
+    }
 }
 
 impl<T> Drop for OnceBox<T> {
     fn drop(&mut self) {
-        let value = self.pointer.load(Ordering::Acquire);
-        if !value.is_null() {
-            // SAFETY: from a box, and no borrow of `self` is left.
-            drop(unsafe { Box::from_raw(value) });
-        }
+        drop(self.take());
     }
 }
 
@@ -91,6 +94,15 @@ mod tests {
         assert_eq!((place.get(), size_of_val(&place)), (None, 8));
         assert_eq!((*place.get_or_make(|| 7), *place.get_or_make(|| 8)), (7, 7));
         assert_eq!(place.get(), Some(&7));
+    }
+
+    #[test]
+    fn a_value_is_taken_out() {
+        let mut place = OnceBox::<u32>::default();
+        assert_eq!(place.take(), None);
+        place.get_or_make(|| 7);
+        assert_eq!((place.take(), place.get()), (Some(Box::new(7)), None));
+        assert_eq!(*place.get_or_make(|| 8), 8);
     }
 
     #[test]

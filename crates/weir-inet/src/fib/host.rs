@@ -80,13 +80,17 @@ fn namespace_event(_: &Stack, ns: &Arc<Namespace>, event: NamespaceEvent) {
     }
 }
 
-/// A rule of either family.
+/// A rule of any family.
 #[derive(Clone, Copy)]
 pub enum AnyRule<'a> {
     /// IPv4's
     V4(&'a Entry<u32>),
     /// IPv6's
     V6(&'a Entry<u128>),
+    /// That of multicast routes of IPv4.
+    Multicast4(&'a Entry<u32>),
+    /// That of multicast routes of IPv6.
+    Multicast6(&'a Entry<u128>),
 }
 
 /// Hears of a rule that came without a request.
@@ -162,27 +166,37 @@ pub fn arm_nexthops(stack: &Stack, ns: &Arc<Namespace>) {
 /// The priority of the rules that come with the first VRF (`VRF_FIB_RULE_PREF`).
 const L3MDEV_PRIORITY: u32 = 1000;
 
-/// Adds the rules of both families that look up packets of a VRF in its table (`vrf_add_fib_rules`).
-pub fn add_l3mdev_rules(stack: &Stack, ns: &Namespace) {
-    let tell = |rule: AnyRule<'_>| {
-        for hear in stack.parts.find(&RULE_LISTENERS).into_iter().flatten() {
-            hear(stack, ns, rule);
-        }
-    };
-    let fib = ns.fib();
-    // A rule that exists already stays.
-    if let Ok(entry) = l3mdev_rule(&fib.v4) {
-        tell(AnyRule::V4(&entry));
-    }
-    if let Ok(entry) = l3mdev_rule(&fib.v6) {
-        tell(AnyRule::V6(&entry));
+/// Tells the listeners of a rule that no request made.
+pub(crate) fn tell_rule(stack: &Stack, ns: &Namespace, rule: AnyRule<'_>) {
+    for hear in stack.parts.find(&RULE_LISTENERS).into_iter().flatten() {
+        hear(stack, ns, rule);
     }
 }
 
-fn l3mdev_rule<K: Address>(family: &Family<K, Arc<Device>>) -> Result<Entry<K>, Error> {
-    let mut rule = Rule::lookup(L3MDEV_PRIORITY, 0);
-    (rule.l3mdev, rule.protocol) = (true, weir_netlink::rta::prot::KERNEL);
+/// Adds the rules of both families that look up packets of a VRF in its table (`vrf_add_fib_rules`).
+pub fn add_l3mdev_rules(stack: &Stack, ns: &Namespace) {
+    let fib = ns.fib();
+    // A rule that exists already stays.
+    if let Ok(entry) = add_l3mdev_rule(&fib.v4) {
+        tell_rule(stack, ns, AnyRule::V4(&entry));
+    }
+    if let Ok(entry) = add_l3mdev_rule(&fib.v6) {
+        tell_rule(stack, ns, AnyRule::V6(&entry));
+    }
+}
+
+/// The rule that looks up packets of a VRF in its table.
+pub(crate) fn l3mdev_rule<K: Address>() -> Rule<K> {
+    Rule {
+        l3mdev: true,
+        protocol: weir_netlink::rta::prot::KERNEL,
+        ..Rule::lookup(L3MDEV_PRIORITY, 0)
+    }
+}
+
+fn add_l3mdev_rule<K: Address>(family: &Family<K, Arc<Device>>) -> Result<Entry<K>, Error> {
     let flags = weir_netlink::nlm::F_EXCL;
+    let rule = l3mdev_rule();
     family
         .rules()
         .add(rule, Some(L3MDEV_PRIORITY), None, flags, |_| None)
@@ -319,13 +333,9 @@ pub fn found6(stack: &Stack, ns: &Namespace, device: &Arc<Device>) {
 
 /// Activates the rules that name a device, after it appeared under its name.
 pub fn rules_attach(ns: &Namespace, device: &Device) {
-    let (v4, v6) = (ns.fib().v4.rules(), ns.fib().v6.rules());
-    if v4.are_default() && v6.are_default() {
-        return;
-    }
     let (name, ifindex) = (device.name(), device.ifindex());
-    v4.device_came(&name, ifindex);
-    v6.device_came(&name, ifindex);
+    ns.fib().v4.rules().device_came(&name, ifindex);
+    ns.fib().v6.rules().device_came(&name, ifindex);
 }
 
 /// Detaches the rules that name a device, after it was removed or renamed.

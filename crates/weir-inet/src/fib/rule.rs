@@ -229,6 +229,21 @@ pub struct Entry<K> {
 }
 
 impl<K: Address> Entry<K> {
+    /// Returns the entry of a rule that names no device and no target.
+    fn new(rule: Rule<K>) -> Self {
+        Self {
+            rule: Arc::new(rule),
+            iif: Port::Any,
+            oif: Port::Any,
+            target: None,
+        }
+    }
+
+    /// Returns the entries of initial rules.
+    pub(crate) fn all(rules: Initial<K>) -> Vec<Self> {
+        rules.into_iter().map(Self::new).collect()
+    }
+
     /// Returns the rule's flags plus its state: detached devices, an unresolved goto.
     pub fn flags(&self) -> u32 {
         let mut flags = self.rule.flags;
@@ -244,15 +259,26 @@ impl<K: Address> Entry<K> {
         flags
     }
 
-    fn takes(&self, flow: &Flow<K>) -> bool {
+    /// Returns whether what all families look at fits (`fib_rule_match`).
+    fn fits(&self, flow: &Flow<K>) -> bool {
+        let rule = &*self.rule;
+        self.iif.takes(flow.iif)
+            && self.oif.takes(flow.oif)
+            && (rule.mark ^ flow.mark) & rule.mask == 0
+            && (rule.tunnel == 0 || rule.tunnel == flow.tunnel)
+            && (!rule.l3mdev || flow.l3_table != 0)
+            && rule
+                .uids
+                .is_none_or(|(first, last)| (first..=last).contains(&flow.uid))
+    }
+
+    /// Returns whether what routes of unicast packets look at fits (`fib4_rule_match`, `fib6_rule_match`).
+    fn fits_unicast(&self, flow: &Flow<K>) -> bool {
         let rule = &*self.rule;
         let within = |ports: Option<Ports>, port: u16| {
             ports.is_none_or(|ports| (ports.0..=ports.1).contains(&port))
         };
-        let fits = self.iif.takes(flow.iif)
-            && self.oif.takes(flow.oif)
-            && (rule.mark ^ flow.mark) & rule.mask == 0
-            && flow.src.masked(rule.src_len) == rule.src.masked(rule.src_len)
+        flow.src.masked(rule.src_len) == rule.src.masked(rule.src_len)
             && flow.dst.masked(rule.dst_len) == rule.dst.masked(rule.dst_len)
             // The two low bits are for congestion notification (ECN) and not part of a rule
             // (`inet_dsfield_to_dscp`).
@@ -260,12 +286,10 @@ impl<K: Address> Entry<K> {
             && (rule.ip_proto == 0 || rule.ip_proto == flow.proto)
             && within(rule.sport, flow.sport)
             && within(rule.dport, flow.dport)
-            && (rule.tunnel == 0 || rule.tunnel == flow.tunnel)
-            && (!rule.l3mdev || flow.l3_table != 0)
-            && rule
-                .uids
-                .is_none_or(|(first, last)| (first..=last).contains(&flow.uid));
-        fits != (rule.flags & fra::f::INVERT != 0)
+    }
+
+    fn is_inverted(&self) -> bool {
+        self.rule.flags & fra::f::INVERT != 0
     }
 
     fn suppresses<D: RouteDevice>(&self, found: &Found<'_, K, D>, guard: &Guard) -> bool {
@@ -298,7 +322,7 @@ impl<K: Address> RuleList<K> {
         Self { entries }
     }
 
-    /// Walks the rules for a flow (`fib_rules_lookup`).
+    /// Walks the rules for a flow.
     pub(super) fn lookup<'g, D: RouteDevice>(
         &'g self,
         family: &'g Family<K, D>,
@@ -306,10 +330,29 @@ impl<K: Address> RuleList<K> {
         flags: LookupFlags,
         guard: &'g Guard,
     ) -> Result<Found<'g, K, D>, i32> {
+        let takes =
+            |entry: &Entry<K>| (entry.fits(flow) && entry.fits_unicast(flow)) != entry.is_inverted();
+        self.walk(flow, takes, |entry, id| {
+            let table = family.table(id, guard).ok_or(errno::EAGAIN)?;
+            match table.lookup(flow, flags, guard) {
+                Ok(found) if entry.suppresses(&found, guard) => Err(errno::EAGAIN),
+                other => other,
+            }
+        })
+    }
+
+    /// Walks the rules (`fib_rules_lookup`). `look` looks up a table, and answers EAGAIN if the walk goes on.
+    #[inline]
+    fn walk<R>(
+        &self,
+        flow: &Flow<K>,
+        takes: impl Fn(&Entry<K>) -> bool,
+        mut look: impl FnMut(&Entry<K>, u32) -> Result<R, i32>,
+    ) -> Result<R, i32> {
         let mut next = 0;
         while let Some(entry) = self.entries.get(next) {
             next += 1;
-            if !entry.takes(flow) {
+            if !takes(entry) {
                 continue;
             }
             match entry.rule.action {
@@ -321,11 +364,7 @@ impl<K: Address> RuleList<K> {
                         true => flow.l3_table,
                         false => entry.rule.table,
                     };
-                    let Some(table) = family.table(id, guard) else {
-                        continue;
-                    };
-                    match table.lookup(flow, flags, guard) {
-                        Ok(found) if entry.suppresses(&found, guard) => {}
+                    match look(entry, id) {
                         Err(errno::EAGAIN) => {}
                         other => return other,
                     }
@@ -339,6 +378,18 @@ impl<K: Address> RuleList<K> {
     }
 }
 
+/// The rules that a family begins with, in order.
+pub type Initial<K> = Vec<Rule<K>>;
+
+/// Inserts a rule behind those of its priority. Returns it as it is in the list, with its goto's target.
+fn insert<K: Address>(entries: &mut Vec<Entry<K>>, entry: Entry<K>) -> Entry<K> {
+    let priority = entry.rule.priority;
+    let at = entries.partition_point(|other| other.rule.priority <= priority);
+    entries.insert(at, entry);
+    *entries = RuleList::new(std::mem::take(entries)).entries;
+    entries[at].clone()
+}
+
 /// The rules of a family.
 #[derive(Debug)]
 pub struct Rules<K: Address> {
@@ -349,7 +400,7 @@ pub struct Rules<K: Address> {
 }
 
 impl<K: Address> Rules<K> {
-    pub(super) fn new(domain: &Domain) -> Self {
+    pub(crate) fn new(domain: &Domain) -> Self {
         Self {
             list: PublishedOption::new(domain, None),
             change: Mutex::new(()),
@@ -371,26 +422,43 @@ impl<K: Address> Rules<K> {
 
     /// Returns all rules in order, including the default ones.
     pub fn entries(&self, guard: &Guard) -> Vec<Entry<K>> {
+        self.entries_or(Rule::default_rules, guard)
+    }
+
+    /// Returns all rules in order, or the initial ones if they have never been changed.
+    pub(crate) fn entries_or(
+        &self,
+        initial: impl FnOnce() -> Initial<K>,
+        guard: &Guard,
+    ) -> Vec<Entry<K>> {
         match self.list(guard) {
             Some(list) => list.entries.clone(),
-            None => Rule::default_rules()
-                .into_iter()
-                .map(|rule| Entry {
-                    rule: Arc::new(rule),
-                    iif: Port::Any,
-                    oif: Port::Any,
-                    target: None,
-                })
-                .collect(),
+            None => Entry::all(initial()),
         }
+    }
+
+    /// Walks rules of multicast routing, which must have been changed.
+    ///
+    /// # Errors
+    /// That of the rule, or ENETUNREACH if no rule fits.
+    pub(crate) fn walk<R>(
+        &self,
+        flow: &Flow<K>,
+        guard: &Guard,
+        mut look: impl FnMut(u32) -> Result<R, i32>,
+    ) -> Result<R, i32> {
+        let list = self.list(guard).ok_or(errno::ENETUNREACH)?;
+        let takes = |entry: &Entry<K>| entry.fits(flow) != entry.is_inverted();
+        list.walk(flow, takes, |_, table| look(table))
     }
 
     fn edit<R>(
         &self,
+        initial: impl FnOnce() -> Initial<K>,
         change: impl FnOnce(&mut Vec<Entry<K>>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let lock = self.change.lock();
-        let mut entries = self.entries(&self.domain.pin());
+        let mut entries = self.entries_or(initial, &self.domain.pin());
         let answer = change(&mut entries)?;
         self.list.replace(Some(RuleList::new(entries)));
         drop(lock);
@@ -404,13 +472,29 @@ impl<K: Address> Rules<K> {
     /// EEXIST for an exclusive request if the rule exists; EINVAL for an invalid or backward goto.
     pub fn add(
         &self,
+        rule: Rule<K>,
+        priority: Option<u32>,
+        goto: Option<u32>,
+        nlflags: u16,
+        index: impl Fn(&str) -> Option<u32>,
+    ) -> Result<Entry<K>, Error> {
+        self.add_to(Rule::default_rules, rule, priority, goto, nlflags, index)
+    }
+
+    /// Adds a rule to the initial ones if they have never been changed; see [`add`](Self::add).
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub(crate) fn add_to(
+        &self,
+        initial: impl FnOnce() -> Initial<K>,
         mut rule: Rule<K>,
         priority: Option<u32>,
         goto: Option<u32>,
         nlflags: u16,
         index: impl Fn(&str) -> Option<u32>,
     ) -> Result<Entry<K>, Error> {
-        self.edit(|entries| {
+        self.edit(initial, |entries| {
             rule.priority = priority.unwrap_or_else(|| {
                 entries
                     .get(1)
@@ -426,14 +510,28 @@ impl<K: Address> Rules<K> {
                 target: None,
                 rule: Arc::new(rule),
             };
-            let priority = entry.rule.priority;
-            let at = entries.partition_point(|other| other.rule.priority <= priority);
-            entries.insert(at, entry);
-            // Resolve gotos here as well, for the flags of the notification.
-            let list = RuleList::new(std::mem::take(entries));
-            *entries = list.entries;
-            Ok(entries[at].clone())
+            Ok(insert(entries, entry))
         })
+    }
+
+    /// Adds a rule of the kernel, unless the rules have never been changed: then it is one of the initial ones.
+    ///
+    /// # Errors
+    /// EEXIST if the rule exists.
+    pub(crate) fn add_unless_initial(&self, rule: Rule<K>) -> Result<Entry<K>, Error> {
+        let lock = self.change.lock();
+        let guard = self.domain.pin();
+        let Some(list) = self.list(&guard) else {
+            return Ok(Entry::new(rule));
+        };
+        if list.entries.iter().any(|entry| entry.rule.is_twin(&rule)) {
+            return Err(Error::new(errno::EEXIST));
+        }
+        let mut entries = list.entries.clone();
+        let entry = insert(&mut entries, Entry::new(rule));
+        self.list.replace(Some(RuleList::new(entries)));
+        drop(lock);
+        Ok(entry)
     }
 
     /// Removes the first matching rule (`fib_nl_delrule`). `by_priority` means that the request
@@ -442,7 +540,20 @@ impl<K: Address> Rules<K> {
     /// # Errors
     /// ENOENT if there is none.
     pub fn delete(&self, request: &Rule<K>, by_priority: bool) -> Result<Entry<K>, Error> {
-        self.edit(|entries| {
+        self.delete_from(Rule::default_rules, request, by_priority)
+    }
+
+    /// Removes the first matching rule, of the initial ones if they have never been changed.
+    ///
+    /// # Errors
+    /// As [`delete`](Self::delete).
+    pub(crate) fn delete_from(
+        &self,
+        initial: impl FnOnce() -> Initial<K>,
+        request: &Rule<K>,
+        by_priority: bool,
+    ) -> Result<Entry<K>, Error> {
+        self.edit(initial, |entries| {
             let at = entries
                 .iter()
                 .position(|entry| entry.rule.answers(request, by_priority))
@@ -487,22 +598,21 @@ impl<K: Address> Rules<K> {
             change(entry.iif, &entry.rule.iif) != entry.iif
                 || change(entry.oif, &entry.rule.oif) != entry.oif
         };
-        if self.are_default() {
-            return;
-        }
+        // A rule that another thread adds has its devices looked up under the lock.
+        let lock = self.change.lock();
         let guard = self.domain.pin();
-        if !self
-            .list(&guard)
-            .is_some_and(|list| list.entries.iter().any(touched))
-        {
+        let Some(list) = self.list(&guard) else {
+            return;
+        };
+        if !list.entries.iter().any(touched) {
             return;
         }
-        let _ = self.edit(|entries| {
-            for entry in entries {
-                entry.iif = change(entry.iif, &entry.rule.iif);
-                entry.oif = change(entry.oif, &entry.rule.oif);
-            }
-            Ok(())
-        });
+        let mut entries = list.entries.clone();
+        for entry in &mut entries {
+            entry.iif = change(entry.iif, &entry.rule.iif);
+            entry.oif = change(entry.oif, &entry.rule.oif);
+        }
+        self.list.replace(Some(RuleList::new(entries)));
+        drop(lock);
     }
 }

@@ -78,7 +78,7 @@ pub struct Net {
     /// Packets in reassembly.
     fragments: OnceBox<reassembly::Table>,
     /// Multicast routes.
-    multicast: OnceBox<multicast::Router>,
+    multicast: OnceBox<crate::multicast::Routers<multicast::V4>>,
     /// The groups joined by addresses of both families.
     pub autojoined: Autojoined,
     /// How many ICMP messages may be sent, both families.

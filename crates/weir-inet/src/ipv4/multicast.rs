@@ -7,7 +7,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use weir_netlink::errno;
+use weir_netlink::{errno, rta};
 use weir_packet::header::Ipv4;
 use weir_packet::header::ipv4::IPPROTO_IGMP;
 use weir_packet::header::ipv4_options::Compiled;
@@ -23,10 +23,12 @@ use crate::conf::Target;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::fib::host::Host;
+use crate::fib::host::{AnyRule, Host};
+use crate::fib::rule::Entry;
+use crate::layers::{Hears, Module};
 use crate::listen::{self, ConfEvent, conf4};
 use crate::mib::{Count, Ip};
-use crate::multicast::{self, Event, Family, Key, NewVif, Vif};
+use crate::multicast::{self, Event, Family, Key, NewVif, Vif, tables};
 use crate::namespace::Namespace;
 use crate::settings::{HasIp, Ipv4Conf, WithSettings};
 use crate::stack::Stack;
@@ -55,7 +57,13 @@ pub struct Ends {
     pub remote: [u8; 4],
 }
 
-/// The multicast routes of a namespace.
+/// Rules of multicast routes that name devices.
+pub static RULES_MODULE: Module = Module {
+    device_event: Some(Hears::of(tables::EVENTS, tables::device_event::<V4>)),
+    ..Module::NONE
+};
+
+/// A multicast routing table.
 pub type Router = multicast::Router<V4>;
 
 impl Family for V4 {
@@ -64,15 +72,24 @@ impl Family for V4 {
     type Options = Compiled;
     type Out<'g> = Groups<'g>;
 
+    type Prefix = u32;
+
+    const TABLE: u32 = rta::table::DEFAULT;
+    const TABLES: u32 = 1_000_000_000;
     const PLACE: Place = Place::Ipv4Forward;
     const JUDGES_OWN: bool = false;
+    const OWN_BY_OUTPUT: bool = true;
 
-    fn place(ns: &Namespace) -> &OnceBox<Router> {
+    fn place(ns: &Namespace) -> &OnceBox<multicast::Routers<Self>> {
         &ns.ipv4().multicast
     }
 
-    fn tell(stack: &Stack, ns: &Namespace, event: &Event<'_, Ipv4Addr>) {
-        listen::multicast4(stack, ns, event);
+    fn tell(stack: &Stack, ns: &Namespace, router: &Router, event: &Event<'_, Ipv4Addr>) {
+        listen::multicast4(stack, ns, router, event);
+    }
+
+    fn any_rule(rule: &Entry<Self::Prefix>) -> AnyRule<'_> {
+        AnyRule::Multicast4(rule)
     }
 
     fn counts(device: &Device) -> bool {
@@ -132,8 +149,13 @@ impl Family for V4 {
 ///
 /// # Errors
 /// EADDRINUSE if the number is taken, EADDRNOTAVAIL without a device, ENOBUFS for a tunnel, EINVAL for other flags.
-pub fn add_vif(host: &Host<'_>, new: &NewVif<V4>, cookie: u64) -> Result<(), i32> {
-    multicast::add_vif(host, new, cookie, || {
+pub fn add_vif(
+    host: &Host<'_>,
+    router: &Router,
+    new: &NewVif<V4>,
+    cookie: u64,
+) -> Result<(), i32> {
+    router.add_vif(host, new, cookie, || {
         let device = match new.flags {
             flag::TUNNEL => return Err(errno::ENOBUFS),
             flag::USE_IFINDEX => host
@@ -157,17 +179,21 @@ pub(super) fn input<'g, 'c: 'g>(
     options: Option<&Compiled>,
     groups: &mut Groups<'g>,
 ) -> Option<Packet> {
+    let Ok(router) = tables::of_packet::<V4>(ns, device, &packet, cx.guard) else {
+        // As in Linux, this host does not get it either.
+        return multicast::unless::<V4>(false, cx, device, packet);
+    };
     let protocol = Ipv4::new(packet.data()).map(|header| header.protocol());
     if !local && protocol == Some(IPPROTO_IGMP) {
         // Hosts report a group to the group itself.
-        let daemon = multicast::of::<V4>(ns).and_then(Router::daemon);
+        let daemon = router.and_then(Router::daemon);
         if let Some(daemon) = daemon {
             daemon.take(cx, device, ns, &packet);
             cx.consume(packet);
             return None;
         }
     }
-    multicast::input::<V4>(cx, (device, ns), packet, local, options, groups)
+    multicast::input::<V4>(cx, (device, ns), router, packet, local, options, groups)
 }
 
 /// The copy of a packet that comes back to its host from the device that sent it (`ip_mc_finish_output`). Returns it if it
@@ -244,7 +270,7 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Arc<Namespace>, packet: &
         return device.count_drop(Place::Ipv4Local, DropReason::NOMEM);
     };
     local::come_back(cx, device, ns, &mut copy, To::Group);
-    if let Some(router) = multicast::of::<V4>(ns) {
+    if let Ok(Some(router)) = tables::of_packet::<V4>(ns, device, &copy, cx.guard) {
         router.met_again(cx, (device, ns), &copy);
     }
     local::deliver(cx, device, ns, copy, To::Group);

@@ -231,7 +231,7 @@ pub struct Net {
     pub seed: u64,
     idents: AtomicU32,
     /// Multicast routes.
-    multicast: OnceBox<multicast::Router>,
+    multicast: OnceBox<crate::multicast::Routers<multicast::V6>>,
     /// The label table for source address selection.
     pub labels: label::Labels,
     /// The secret of stable addresses of devices without one (`conf/default/stable_secret`).

@@ -8,7 +8,7 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use weir_netlink::errno;
+use weir_netlink::{errno, rta};
 use weir_packet::edit::ipv6_decrement_hop_limit;
 use weir_packet::header::Ipv6;
 use weir_packet::header::icmp::ICMPV6_PKT_TOOBIG;
@@ -23,10 +23,12 @@ use crate::conf::Target;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::fib::host::Host;
+use crate::fib::host::{AnyRule, Host};
+use crate::fib::rule::Entry;
+use crate::layers::{Hears, Module};
 use crate::listen::{self, ConfEvent, conf6};
 use crate::mib::{Count, Ip};
-use crate::multicast::{self, Event, Family, Key, NewVif, Vif};
+use crate::multicast::{self, Event, Family, Key, NewVif, Vif, tables};
 use crate::namespace::Namespace;
 use crate::settings::{HasIp, Ipv6Conf, WithSettings};
 use crate::stack::Stack;
@@ -40,7 +42,13 @@ const MLD: [u8; 4] = [130, 131, 132, 143];
 #[derive(Debug, Clone, Copy)]
 pub struct V6;
 
-/// The multicast routes of a namespace.
+/// Rules of multicast routes that name devices.
+pub static RULES_MODULE: Module = Module {
+    device_event: Some(Hears::of(tables::EVENTS, tables::device_event::<V6>)),
+    ..Module::NONE
+};
+
+/// A multicast routing table.
 pub type Router = multicast::Router<V6>;
 
 impl Family for V6 {
@@ -49,15 +57,24 @@ impl Family for V6 {
     type Options = ();
     type Out<'g> = ();
 
+    type Prefix = u128;
+
+    const TABLE: u32 = rta::table::MAIN;
+    const TABLES: u32 = 100_000_000;
     const PLACE: Place = Place::Ipv6Forward;
     const JUDGES_OWN: bool = true;
+    const OWN_BY_OUTPUT: bool = false;
 
-    fn place(ns: &Namespace) -> &OnceBox<Router> {
+    fn place(ns: &Namespace) -> &OnceBox<multicast::Routers<Self>> {
         &ns.ipv6().multicast
     }
 
-    fn tell(stack: &Stack, ns: &Namespace, event: &Event<'_, Ipv6Addr>) {
-        listen::multicast6(stack, ns, event);
+    fn tell(stack: &Stack, ns: &Namespace, router: &Router, event: &Event<'_, Ipv6Addr>) {
+        listen::multicast6(stack, ns, router, event);
+    }
+
+    fn any_rule(rule: &Entry<Self::Prefix>) -> AnyRule<'_> {
+        AnyRule::Multicast6(rule)
     }
 
     fn counts(device: &Device) -> bool {
@@ -115,6 +132,7 @@ impl Family for V6 {
 /// EADDRINUSE if the number is taken, EADDRNOTAVAIL without a device, EINVAL for flags.
 pub fn add_mif(
     host: &Host<'_>,
+    router: &Router,
     number: u8,
     flags: u8,
     ifindex: u16,
@@ -125,7 +143,7 @@ pub fn add_mif(
         flags,
         ends: (),
     };
-    multicast::add_vif::<V6>(host, &new, cookie, || {
+    router.add_vif(host, &new, cookie, || {
         if flags != 0 {
             return Err(errno::EINVAL);
         }
@@ -158,7 +176,10 @@ pub(super) fn input<'g, 'c: 'g>(
     if is_alert(packet.data()) {
         return multicast::unless::<V6>(is_mld(packet.data()), cx, device, packet);
     }
-    multicast::input::<V6>(cx, (device, ns), packet, local, None, &mut ())
+    let Ok(router) = tables::of_packet::<V6>(ns, device, &packet, cx.guard) else {
+        return multicast::unless::<V6>(local, cx, device, packet);
+    };
+    multicast::input::<V6>(cx, (device, ns), router, packet, local, None, &mut ())
 }
 
 /// Returns whether the hop-by-hop options have a router alert for MLD.
@@ -231,7 +252,7 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Arc<Namespace>, packet: &
         return device.count_drop(Place::Ipv6Local, DropReason::NOMEM);
     };
     local::come_back(cx, device, &mut copy);
-    if let Some(router) = multicast::of::<V6>(ns) {
+    if let Ok(Some(router)) = tables::of_packet::<V6>(ns, device, &copy, cx.guard) {
         router.met_again(cx, (device, ns), &copy);
     }
     local::deliver(cx, device, device, copy);

@@ -6,11 +6,12 @@
 //! |---|---|
 //! | [`cache`] | entries by source and group; the decision about a packet |
 //! | [`vif`] | the devices between which packets are routed |
+//! | [`tables`] | the tables of a namespace, and the rules that choose one |
 //! | `path` | the packet path |
 //! | [`crate::ipv4::multicast`], [`crate::ipv6::multicast`] | what differs: headers, reports, the way out |
 //!
-//! A namespace has one table of a family, as Linux without `CONFIG_IP_MROUTE_MULTIPLE_TABLES`, and none before its first
-//! use. Packets read VIFs and entries under RCU. A packet without an entry takes the table's lock, waits, and is reported
+//! A namespace has several tables of a family, each with a daemon, VIFs and entries of its own, and none before their first
+//! use. Rules choose the table of a packet ([`tables`]). Packets read VIFs and entries under RCU. A packet without an entry takes the table's lock, waits, and is reported
 //! to the daemon. The entry that the daemon adds sends it on. VIFs are called MIFs in IPv6.
 //!
 //! Not implemented: PIM (`MRT_PIM`, `MRT6_PIM` and the register VIF, as without `CONFIG_IP_PIMSM_V2` and
@@ -20,6 +21,7 @@
 
 pub mod cache;
 mod path;
+pub mod tables;
 #[cfg(test)]
 mod tests;
 pub mod vif;
@@ -38,6 +40,7 @@ use weir_sync::rcu::{Domain, Guard, Published};
 pub use cache::{Address, Entry, Key, MAX_VIFS};
 pub(crate) use path::{copy, input, unless};
 pub use path::{resolve, resolve_later};
+pub use tables::{Routers, all, exists, make, of};
 pub use vif::{Vif, Vifs};
 
 use cache::{Cache, Uses};
@@ -47,7 +50,8 @@ use crate::conf::Target;
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
-use crate::fib::host::Host;
+use crate::fib;
+use crate::fib::host::{AnyRule, Host};
 use crate::namespace::Namespace;
 use crate::stack::Stack;
 use weir_core::netdev::ask_for_all;
@@ -63,15 +67,26 @@ pub trait Family: Copy + std::fmt::Debug + Send + Sync + 'static {
     /// Packets on their way out, which are sent together.
     type Out<'g>: Default;
 
+    /// The address of a rule.
+    type Prefix: fib::Address;
+
+    /// The number of the table that every namespace has.
+    const TABLE: u32;
+    /// The least number that no other table can have.
+    const TABLES: u32;
     /// Where packets that are not forwarded are dropped.
     const PLACE: Place;
     /// Packets of this host count as received by the wrong VIF, and are reported so.
     const JUDGES_OWN: bool;
+    /// Rules see packets of this host as leaving by their device, and not as received by it.
+    const OWN_BY_OUTPUT: bool;
 
-    /// Returns the place of the routes in a namespace.
-    fn place(ns: &Namespace) -> &OnceBox<Router<Self>>;
-    /// Tells the listeners.
-    fn tell(stack: &Stack, ns: &Namespace, event: &Event<'_, Self::Address>);
+    /// Returns the place of the tables in a namespace.
+    fn place(ns: &Namespace) -> &OnceBox<Routers<Self>>;
+    /// Tells the listeners of an event of a table.
+    fn tell(stack: &Stack, ns: &Namespace, router: &Router<Self>, event: &Event<'_, Self::Address>);
+    /// Returns a rule as listeners are told of it.
+    fn any_rule(rule: &fib::rule::Entry<Self::Prefix>) -> AnyRule<'_>;
     /// Returns whether VIFs of a device count in its `mc_forwarding`.
     fn counts(device: &Device) -> bool;
     /// Adds to `mc_forwarding`, which counts daemons and VIFs, and tells the listeners.
@@ -160,6 +175,8 @@ struct Unresolved<F: Family> {
 
 /// The packets that an added entry sends on.
 pub struct Resolved<F: Family> {
+    /// The number of the table.
+    table: u32,
     entry: Arc<Entry<F::Address>>,
     packets: Vec<Waiting<F>>,
 }
@@ -217,8 +234,12 @@ impl<F: Family> State<F> {
     }
 }
 
-/// The multicast routes of a family in a namespace.
+/// A multicast routing table of a family in a namespace (`struct mr_table`).
 pub struct Router<F: Family> {
+    /// Its number.
+    id: u32,
+    /// The table that was made after it.
+    next: OnceBox<Router<F>>,
     vifs: Published<Vifs<F>>,
     cache: Cache<F::Address>,
     /// The daemon wants to know of packets by the wrong VIF.
@@ -250,21 +271,6 @@ pub enum Event<'a, A> {
     Report(&'a [u8]),
 }
 
-/// Returns the multicast routes of a namespace, if it has ever had some.
-#[inline]
-pub fn of<F: Family>(ns: &Namespace) -> Option<&Router<F>> {
-    F::place(ns).get()
-}
-
-fn make<'a, F: Family>(host: &Host<'a>) -> &'a Router<F> {
-    let domain = &host.stack.domain;
-    F::place(host.ns).get_or_make(|| Router::new(domain))
-}
-
-fn tell<F: Family>(host: &Host<'_>, route: &Route<F::Address>, is_new: bool) {
-    F::tell(host.stack, host.ns, &Event::Route(route, is_new));
-}
-
 /// Drops packets that no entry came for. Observers of drops see them without the table's lock.
 fn discard<F: Family>(stack: &Stack, waiting: Vec<Waiting<F>>) {
     if waiting.is_empty() {
@@ -280,35 +286,12 @@ fn discard<F: Family>(stack: &Stack, waiting: Vec<Waiting<F>>) {
     }));
 }
 
-/// Makes a socket the daemon of its namespace (`MRT_INIT`, `MRT6_INIT`).
-///
-/// # Errors
-/// EADDRINUSE if there is one.
-pub fn init<F: Family>(host: &Host<'_>, daemon: Arc<dyn Daemon>) -> Result<(), i32> {
-    let router = make::<F>(host);
-    let mut state = router.lock();
-    if state.daemon.is_some() {
-        return Err(errno::EADDRINUSE);
+/// Ends the daemon whose socket has a cookie (`mrtsock_destruct`, `ip6mr_sk_done`).
+pub fn closed<F: Family>(host: &Host<'_>, cookie: u64) {
+    for router in all::<F>(host.ns) {
+        // Most sockets are not the daemon's.
+        let _ = router.done(host, cookie);
     }
-    state.daemon = Some(daemon);
-    F::count(host.stack, host.ns, &Target::All, 1);
-    Ok(())
-}
-
-/// Ends the daemon with a cookie, and removes its VIFs and entries (`MRT_DONE`, `mrtsock_destruct`).
-///
-/// # Errors
-/// EACCES if the socket is not the daemon's.
-pub fn done<F: Family>(host: &Host<'_>, cookie: u64) -> Result<(), i32> {
-    let router = of::<F>(host.ns).ok_or(errno::EACCES)?;
-    let mut state = router.lock();
-    if !router.is_daemon(&state, cookie) {
-        return Err(errno::EACCES);
-    }
-    F::count(host.stack, host.ns, &Target::All, -1);
-    state.daemon = None;
-    router.flush_locked(host, &mut state, flush::VIFS | flush::ENTRIES);
-    Ok(())
 }
 
 /// A VIF that a program asks for (`struct vifctl`, `struct mif6ctl`).
@@ -322,156 +305,195 @@ pub struct NewVif<F: Family> {
     pub ends: F::Ends,
 }
 
-/// Adds a VIF for the socket with a cookie. `find` returns its device.
-///
-/// # Errors
-/// EADDRINUSE if the number is taken, EADDRNOTAVAIL for a device that leaves, those of `find`.
-pub(crate) fn add_vif<'g, F: Family>(
-    host: &Host<'g>,
-    new: &NewVif<F>,
-    cookie: u64,
-    find: impl FnOnce() -> Result<&'g Arc<Device>, i32>,
-) -> Result<(), i32> {
-    let router = make::<F>(host);
-    let state = router.lock();
-    let vifs = router.vifs.load(host.guard);
-    if vifs.get(new.number).is_some() {
-        return Err(errno::EADDRINUSE);
-    }
-    let device = find()?;
-    if device.is_leaving() {
-        return Err(errno::EADDRNOTAVAIL);
-    }
-    let is_static = !router.is_daemon(&state, cookie);
-    let vif = Arc::new(Vif {
-        number: new.number,
-        device: device.clone(),
-        flags: u16::from(new.flags) | if is_static { vif::STATIC } else { 0 },
-        ends: new.ends,
-        input: vif::Count::default(),
-        output: vif::Count::default(),
-    });
-    router.vifs.replace(vifs.with(new.number, Some(vif)));
-    ask_for_all(host.stack, host.guard, device, iff::ALLMULTI, true);
-    if F::counts(device) {
-        F::count(host.stack, host.ns, &Target::Device(device.clone()), 1);
-    }
-    // The event of a device that has begun to leave meanwhile may not have found the VIF.
-    if device.is_leaving() {
-        router.remove_vif(host, new.number);
-        return Err(errno::EADDRNOTAVAIL);
-    }
-    Ok(())
-}
-
-/// Removes a VIF (`MRT_DEL_VIF`, `MRT6_DEL_MIF`).
-///
-/// # Errors
-/// EADDRNOTAVAIL if there is none of the number.
-pub fn delete_vif<F: Family>(host: &Host<'_>, number: u8) -> Result<(), i32> {
-    let router = of::<F>(host.ns).ok_or(errno::EADDRNOTAVAIL)?;
-    let _state = router.lock();
-    match router.remove_vif(host, number) {
-        true => Ok(()),
-        false => Err(errno::EADDRNOTAVAIL),
-    }
-}
-
-/// Adds an entry or changes one (`ipmr_mfc_add`, `ip6mr_mfc_add`). The caller sends the returned packets on by [`resolve`] or
-/// [`resolve_later`].
-///
-/// # Errors
-/// ENFILE for a parent that cannot be, EINVAL for a group that is none.
-pub fn add<F: Family>(
-    host: &Host<'_>,
-    new: &NewEntry<F::Address>,
-    is_static: bool,
-    now: u64,
-) -> Result<Option<Resolved<F>>, i32> {
-    if usize::from(new.parent) >= MAX_VIFS {
-        return Err(errno::ENFILE);
-    }
-    let router = make::<F>(host);
-    let mut state = router.lock();
-    let found = router.cache.find(new.key, new.by_parent(), host.guard);
-    let group = new.key.group;
-    if found.is_none() && group != Address::ANY && !group.is_group() {
-        return Err(errno::EINVAL);
-    }
-    let vifs = router.vifs.load(host.guard);
-    let mut thresholds = new.thresholds;
-    for (at, ttl) in thresholds.iter_mut().enumerate() {
-        if *ttl == 0 || vifs.get(at as u8).is_none() {
-            *ttl = 255;
-        }
-    }
-    let uses = found.map_or_else(|| Arc::new(Uses::default()), |old| old.uses.clone());
-    uses.last.store(now, Relaxed);
-    let entry = Arc::new(Entry {
-        key: new.key,
-        parent: new.parent as u8,
-        thresholds,
-        is_static: is_static || found.is_some_and(|old| old.is_static),
-        number: found.map_or_else(|| state.number(), |old| old.number),
-        uses,
-    });
-    let is_new = found.is_none();
-    router.cache.put(&entry, host.guard);
-    state.entries.insert(entry.number, entry.clone());
-    let waited = match is_new {
-        true => state.end_wait(new.key),
-        false => None,
-    };
-    router.stop_idle(host.stack, &mut state);
-    let Some(packets) = waited else {
-        tell::<F>(host, &Route::Known(entry), true);
-        return Ok(None);
-    };
-    // Listeners hear of it when the packets are on their way.
-    Ok(Some(Resolved { entry, packets }))
-}
-
-/// Removes an entry (`ipmr_mfc_delete`, `ip6mr_mfc_delete`).
-///
-/// # Errors
-/// ENOENT if there is none.
-pub fn delete<F: Family>(host: &Host<'_>, which: &NewEntry<F::Address>) -> Result<(), i32> {
-    let router = of::<F>(host.ns).ok_or(errno::ENOENT)?;
-    let mut state = router.lock();
-    let found = router.cache.find(which.key, which.by_parent(), host.guard);
-    let entry = found.ok_or(errno::ENOENT)?.clone();
-    router.cache.remove(&entry, host.guard);
-    state.entries.remove(&entry.number);
-    tell::<F>(host, &Route::Known(entry), false);
-    Ok(())
-}
-
-/// Removes what the flags name ([`flush`]; `mroute_clean_tables`).
-pub fn flush_all<F: Family>(host: &Host<'_>, flags: i32) {
-    if let Some(router) = of::<F>(host.ns) {
-        router.flush_locked(host, &mut router.lock(), flags);
-    }
-}
-
 /// Removes the VIFs of a device that goes (`ipmr_device_event`, `ip6mr_device_event`).
 pub(crate) fn device_gone<F: Family>(host: &Host<'_>, device: &Arc<Device>) {
-    let Some(router) = of::<F>(host.ns) else {
-        return;
-    };
-    let _state = router.lock();
-    while let Some(number) = router.vifs.load(host.guard).of(device) {
-        router.remove_vif(host, number);
+    for router in all::<F>(host.ns) {
+        let _state = router.lock();
+        while let Some(number) = router.vifs.load(host.guard).of(device) {
+            router.remove_vif(host, number);
+        }
     }
 }
 
 impl<F: Family> Router<F> {
-    fn new(domain: &Domain) -> Self {
+    fn new(domain: &Domain, id: u32) -> Self {
         Self {
+            id,
+            next: OnceBox::default(),
             vifs: Published::new(domain, Vifs::default()),
             cache: Cache::new(domain),
             assert: AtomicBool::new(false),
             state: Mutex::new(State::default()),
         }
+    }
+
+    /// Returns the number of the table.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    fn tell(&self, host: &Host<'_>, route: &Route<F::Address>, is_new: bool) {
+        F::tell(host.stack, host.ns, self, &Event::Route(route, is_new));
+    }
+
+    /// Makes a socket the daemon of the table (`MRT_INIT`, `MRT6_INIT`).
+    ///
+    /// # Errors
+    /// EADDRINUSE if there is one.
+    pub fn init(&self, host: &Host<'_>, daemon: Arc<dyn Daemon>) -> Result<(), i32> {
+        let mut state = self.lock();
+        if state.daemon.is_some() {
+            return Err(errno::EADDRINUSE);
+        }
+        state.daemon = Some(daemon);
+        F::count(host.stack, host.ns, &Target::All, 1);
+        Ok(())
+    }
+
+    /// Ends the daemon with a cookie, and removes its VIFs and entries (`MRT_DONE`, `MRT6_DONE`).
+    ///
+    /// # Errors
+    /// EACCES if the socket is not the daemon's.
+    pub fn done(&self, host: &Host<'_>, cookie: u64) -> Result<(), i32> {
+        let mut state = self.lock();
+        if !self.is_daemon(&state, cookie) {
+            return Err(errno::EACCES);
+        }
+        F::count(host.stack, host.ns, &Target::All, -1);
+        state.daemon = None;
+        self.flush_locked(host, &mut state, flush::VIFS | flush::ENTRIES);
+        Ok(())
+    }
+
+    /// Adds a VIF for the socket with a cookie. `find` returns its device.
+    ///
+    /// # Errors
+    /// EADDRINUSE if the number is taken, EADDRNOTAVAIL for a device that leaves, those of `find`.
+    pub(crate) fn add_vif<'g>(
+        &self,
+        host: &Host<'g>,
+        new: &NewVif<F>,
+        cookie: u64,
+        find: impl FnOnce() -> Result<&'g Arc<Device>, i32>,
+    ) -> Result<(), i32> {
+        let state = self.lock();
+        let vifs = self.vifs.load(host.guard);
+        if vifs.get(new.number).is_some() {
+            return Err(errno::EADDRINUSE);
+        }
+        let device = find()?;
+        if device.is_leaving() {
+            return Err(errno::EADDRNOTAVAIL);
+        }
+        let is_static = !self.is_daemon(&state, cookie);
+        let vif = Arc::new(Vif {
+            number: new.number,
+            device: device.clone(),
+            flags: u16::from(new.flags) | if is_static { vif::STATIC } else { 0 },
+            ends: new.ends,
+            input: vif::Count::default(),
+            output: vif::Count::default(),
+        });
+        self.vifs.replace(vifs.with(new.number, Some(vif)));
+        ask_for_all(host.stack, host.guard, device, iff::ALLMULTI, true);
+        if F::counts(device) {
+            F::count(host.stack, host.ns, &Target::Device(device.clone()), 1);
+        }
+        // The event of a device that has begun to leave meanwhile may not have found the VIF.
+        if device.is_leaving() {
+            self.remove_vif(host, new.number);
+            return Err(errno::EADDRNOTAVAIL);
+        }
+        Ok(())
+    }
+
+    /// Removes a VIF (`MRT_DEL_VIF`, `MRT6_DEL_MIF`).
+    ///
+    /// # Errors
+    /// EADDRNOTAVAIL if there is none of the number.
+    pub fn delete_vif(&self, host: &Host<'_>, number: u8) -> Result<(), i32> {
+        let _state = self.lock();
+        match self.remove_vif(host, number) {
+            true => Ok(()),
+            false => Err(errno::EADDRNOTAVAIL),
+        }
+    }
+
+    /// Adds an entry or changes one (`ipmr_mfc_add`, `ip6mr_mfc_add`). The caller sends the returned packets on by
+    /// [`resolve`] or [`resolve_later`].
+    ///
+    /// # Errors
+    /// ENFILE for a parent that cannot be, EINVAL for a group that is none.
+    pub fn add(
+        &self,
+        host: &Host<'_>,
+        new: &NewEntry<F::Address>,
+        is_static: bool,
+        now: u64,
+    ) -> Result<Option<Resolved<F>>, i32> {
+        if usize::from(new.parent) >= MAX_VIFS {
+            return Err(errno::ENFILE);
+        }
+        let mut state = self.lock();
+        let found = self.cache.find(new.key, new.by_parent(), host.guard);
+        let group = new.key.group;
+        if found.is_none() && group != Address::ANY && !group.is_group() {
+            return Err(errno::EINVAL);
+        }
+        let vifs = self.vifs.load(host.guard);
+        let mut thresholds = new.thresholds;
+        for (at, ttl) in thresholds.iter_mut().enumerate() {
+            if *ttl == 0 || vifs.get(at as u8).is_none() {
+                *ttl = 255;
+            }
+        }
+        let uses = found.map_or_else(|| Arc::new(Uses::default()), |old| old.uses.clone());
+        uses.last.store(now, Relaxed);
+        let entry = Arc::new(Entry {
+            key: new.key,
+            parent: new.parent as u8,
+            thresholds,
+            is_static: is_static || found.is_some_and(|old| old.is_static),
+            number: found.map_or_else(|| state.number(), |old| old.number),
+            uses,
+        });
+        let is_new = found.is_none();
+        self.cache.put(&entry, host.guard);
+        state.entries.insert(entry.number, entry.clone());
+        let waited = match is_new {
+            true => state.end_wait(new.key),
+            false => None,
+        };
+        self.stop_idle(host.stack, &mut state);
+        let Some(packets) = waited else {
+            self.tell(host, &Route::Known(entry), true);
+            return Ok(None);
+        };
+        // Listeners hear of it when the packets are on their way.
+        Ok(Some(Resolved {
+            table: self.id,
+            entry,
+            packets,
+        }))
+    }
+
+    /// Removes an entry (`ipmr_mfc_delete`, `ip6mr_mfc_delete`).
+    ///
+    /// # Errors
+    /// ENOENT if there is none.
+    pub fn delete(&self, host: &Host<'_>, which: &NewEntry<F::Address>) -> Result<(), i32> {
+        let mut state = self.lock();
+        let found = self.cache.find(which.key, which.by_parent(), host.guard);
+        let entry = found.ok_or(errno::ENOENT)?.clone();
+        self.cache.remove(&entry, host.guard);
+        state.entries.remove(&entry.number);
+        self.tell(host, &Route::Known(entry), false);
+        Ok(())
+    }
+
+    /// Removes what the flags name ([`flush`]; `mroute_clean_tables`).
+    pub fn flush(&self, host: &Host<'_>, flags: i32) {
+        self.flush_locked(host, &mut self.lock(), flags);
     }
 
     fn lock(&self) -> MutexGuard<'_, State<F>, order::MulticastRoutes> {
@@ -525,6 +547,11 @@ impl<F: Family> Router<F> {
         self.assert.load(Relaxed)
     }
 
+    /// Sets whether packets by the wrong VIF are reported.
+    pub fn set_assert(&self, on: bool) {
+        self.assert.store(on, Relaxed);
+    }
+
     fn remove_vif(&self, host: &Host<'_>, number: u8) -> bool {
         let vifs = self.vifs.load(host.guard);
         let Some(vif) = vifs.get(number) else {
@@ -562,11 +589,11 @@ impl<F: Family> Router<F> {
         state.entries = stay;
         for entry in gone.into_values() {
             self.cache.remove(&entry, host.guard);
-            tell::<F>(host, &Route::Known(entry), false);
+            self.tell(host, &Route::Known(entry), false);
         }
         if flags & flush::ENTRIES != 0 {
             while let Some((_, key)) = state.ages.pop_last() {
-                tell::<F>(host, &Route::Unresolved(key), false);
+                self.tell(host, &Route::Unresolved(key), false);
                 discard(host.stack, state.end_wait(key).unwrap_or_default());
             }
             self.stop_idle(host.stack, state);
@@ -581,11 +608,6 @@ impl<F: Family> Router<F> {
             stack.timers.cancel(timer);
         }
     }
-}
-
-/// Sets whether packets by the wrong VIF are reported (`MRT_ASSERT`, `MRT6_ASSERT`).
-pub fn set_assert<F: Family>(host: &Host<'_>, on: bool) {
-    make::<F>(host).assert.store(on, Relaxed);
 }
 
 /// A route with the VIFs of the present, as messages show it (`mr_fill_mroute`).

@@ -12,7 +12,7 @@ use weir_sync::rcu::Guard;
 
 use super::cache::Arrival;
 use super::{
-    Entry, Event, Family, Key, Resolved, Route, Router, State, Vifs, Waiting, of, report, tell,
+    Entry, Event, Family, Key, Resolved, Route, Router, State, Vifs, Waiting, of, report,
 };
 use crate::clock::{Holds, SECOND};
 use crate::cpu::Cx;
@@ -27,7 +27,7 @@ const PATIENCE: u64 = 10 * SECOND;
 const MOST_WAITING: usize = 4;
 
 /// Returns whether a packet is a copy of one that this host has sent.
-fn is_own(packet: &Packet) -> bool {
+pub(super) fn is_own(packet: &Packet) -> bool {
     packet.pkt_type() == PacketType::Loopback
 }
 
@@ -41,13 +41,14 @@ pub(super) fn drop<F: Family>(cx: &Cx<'_>, device: &Device, packet: Packet) {
 pub(crate) fn input<'g, 'c: 'g, F: Family>(
     cx: &mut Cx<'c>,
     (device, ns): (&Arc<Device>, &'g Arc<Namespace>),
+    router: Option<&'g Router<F>>,
     packet: Packet,
     local: bool,
     options: Option<&F::Options>,
     out: &mut F::Out<'g>,
 ) -> Option<Packet> {
     let guard = cx.guard;
-    let (Some(router), Some((key, _))) = (of::<F>(ns), F::head(packet.data())) else {
+    let (Some(router), Some((key, _))) = (router, F::head(packet.data())) else {
         return unless::<F>(local, cx, device, packet);
     };
     let vif = match router.find(device, key, guard) {
@@ -109,6 +110,33 @@ impl<F: Family> Router<F> {
             entry,
             vif,
         })
+    }
+
+    /// Reports a packet to the daemon and to the listeners. Returns whether the daemon has it (`ipmr_cache_report`,
+    /// `ip6mr_cache_report`).
+    fn tell_daemon(
+        &self,
+        cx: &Cx<'_>,
+        (device, ns): (&Arc<Device>, &Arc<Namespace>),
+        state: &State<F>,
+        packet: &Packet,
+        (kind, vif): (u8, u8),
+    ) -> bool {
+        let Some(daemon) = &state.daemon else {
+            return false;
+        };
+        let report = F::report(packet.data(), kind, vif);
+        let (Some(report), Some(mut message)) = (report, cx.stack.pool.alloc(0)) else {
+            return false;
+        };
+        if !message.append(&report) {
+            return false;
+        }
+        message.set_network(0);
+        F::tell(cx.stack, ns, self, &Event::Report(message.data()));
+        let taken = daemon.take(cx, device, ns, &message);
+        cx.consume(message);
+        taken
     }
 
     /// A copy of a forwarded packet, which members on the outgoing device get, meets its entry again, and is counted there.
@@ -205,7 +233,9 @@ impl<'g, F: Family> By<'g, F> {
         };
         if self.router.asserts() && self.entry.uses.may_report(cx.now) {
             let state = self.router.lock();
-            tell_daemon(cx, (device, ns), &state, packet, (report::WRONG_VIF, vif));
+            let what = (report::WRONG_VIF, vif);
+            self.router
+                .tell_daemon(cx, (device, ns), &state, packet, what);
         }
     }
 }
@@ -228,13 +258,13 @@ fn wait<F: Family>(
     let mut state = router.lock();
     if !state.unresolved.contains_key(&key) {
         let kind = report::NO_CACHE;
-        if !tell_daemon::<F>(cx, (device, ns), &state, &packet, (kind, vif)) {
+        if !router.tell_daemon(cx, (device, ns), &state, &packet, (kind, vif)) {
             return drop::<F>(cx, device, packet);
         }
         state.await_entry(key, cx.now + PATIENCE);
-        tell::<F>(&host, &Route::Unresolved(key), true);
+        router.tell(&host, &Route::Unresolved(key), true);
         if state.timer.is_none() {
-            arm(cx.stack, ns, &mut state, cx.now + PATIENCE);
+            arm(cx.stack, (ns, router.id), &mut state, cx.now + PATIENCE);
         }
     }
     let waiting = Waiting {
@@ -248,16 +278,21 @@ fn wait<F: Family>(
     }
 }
 
-fn arm<F: Family>(stack: &Stack, ns: &Arc<Namespace>, state: &mut State<F>, time: u64) {
+fn arm<F: Family>(
+    stack: &Stack,
+    (ns, table): (&Arc<Namespace>, u32),
+    state: &mut State<F>,
+    time: u64,
+) {
     let ns = Arc::downgrade(ns);
-    let fire = Box::new(move |cx: &mut Cx<'_>| expire::<F>(cx, &ns));
+    let fire = Box::new(move |cx: &mut Cx<'_>| expire::<F>(cx, &ns, table));
     state.timer = Some(stack.arm(time, Holds::Packet, fire));
 }
 
 /// Gives up the packets that have waited long enough (`ipmr_expire_process`).
-fn expire<F: Family>(cx: &mut Cx<'_>, ns: &Weak<Namespace>) {
+fn expire<F: Family>(cx: &mut Cx<'_>, ns: &Weak<Namespace>, table: u32) {
     let Some(ns) = ns.upgrade() else { return };
-    let Some(router) = of::<F>(&ns) else {
+    let Some(router) = of::<F>(&ns, table) else {
         return;
     };
     let host = Host {
@@ -273,51 +308,29 @@ fn expire<F: Family>(cx: &mut Cx<'_>, ns: &Weak<Namespace>) {
         match state.unresolved.get(&key) {
             Some(one) if one.expires > cx.now => {
                 let next = one.expires;
-                return arm(cx.stack, &ns, &mut state, next);
+                return arm(cx.stack, (&ns, table), &mut state, next);
             }
             _ => {
                 state.ages.pop_first();
-                tell::<F>(&host, &Route::Unresolved(key), false);
+                router.tell(&host, &Route::Unresolved(key), false);
                 super::discard(cx.stack, state.end_wait(key).unwrap_or_default());
             }
         }
     }
 }
 
-/// Reports a packet to the daemon and to the listeners. Returns whether the daemon has it (`ipmr_cache_report`,
-/// `ip6mr_cache_report`).
-fn tell_daemon<F: Family>(
-    cx: &Cx<'_>,
-    (device, ns): (&Arc<Device>, &Arc<Namespace>),
-    state: &State<F>,
-    packet: &Packet,
-    (kind, vif): (u8, u8),
-) -> bool {
-    let Some(daemon) = &state.daemon else {
-        return false;
-    };
-    let report = F::report(packet.data(), kind, vif);
-    let (Some(report), Some(mut message)) = (report, cx.stack.pool.alloc(0)) else {
-        return false;
-    };
-    if !message.append(&report) {
-        return false;
-    }
-    message.set_network(0);
-    F::tell(cx.stack, ns, &Event::Report(message.data()));
-    let taken = daemon.take(cx, device, ns, &message);
-    cx.consume(message);
-    taken
-}
-
 /// Sends packets on that an entry was added for, and tells the listeners of it (`ipmr_cache_resolve`,
 /// `ip6mr_cache_resolve`).
 pub fn resolve<F: Family>(cx: &mut Cx<'_>, ns: &Arc<Namespace>, resolved: Resolved<F>) {
     let guard = cx.guard;
-    let Some(router) = of::<F>(ns) else {
+    let Resolved {
+        table,
+        entry,
+        packets,
+    } = resolved;
+    let Some(router) = of::<F>(ns, table) else {
         return;
     };
-    let Resolved { entry, packets } = resolved;
     let mut out = F::Out::default();
     for one in packets {
         let Some(device) = cx.device(one.device) else {
@@ -341,7 +354,7 @@ pub fn resolve<F: Family>(cx: &mut Cx<'_>, ns: &Arc<Namespace>, resolved: Resolv
         ns,
         guard,
     };
-    tell::<F>(&host, &Route::Known(entry), true);
+    router.tell(&host, &Route::Known(entry), true);
 }
 
 /// The same where no CPU's context is at hand.

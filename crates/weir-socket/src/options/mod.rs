@@ -61,6 +61,8 @@ pub struct Options {
     pub mc_loop: bool,
     pub mc_all: bool,
     pub mc_device: u32,
+    /// The multicast routing table (`MRT_TABLE`, `MRT6_TABLE`), 0 for the one that every namespace has.
+    pub multicast_table: u32,
     pub mc_address: Ipv4Addr,
     pub uc_device: u32,
     pub pmtudisc: u8,
@@ -144,6 +146,7 @@ impl Default for Options {
             mc_loop: true,
             mc_all: true,
             mc_device: 0,
+            multicast_table: 0,
             mc_address: Ipv4Addr::UNSPECIFIED,
             uc_device: 0,
             pmtudisc: pmtudisc::WANT,

@@ -189,12 +189,24 @@ impl Listener for Listening {
         advertised::option(site, option, router);
     }
 
-    fn multicast4(&self, stack: &Stack, ns: &Namespace, event: &multicast::Event<'_, Ipv4Addr>) {
-        route::multicast::hear::<ipv4::multicast::V4>(stack, ns, event);
+    fn multicast4(
+        &self,
+        stack: &Stack,
+        ns: &Namespace,
+        router: &ipv4::multicast::Router,
+        event: &multicast::Event<'_, Ipv4Addr>,
+    ) {
+        route::multicast::hear(stack, ns, router, event);
     }
 
-    fn multicast6(&self, stack: &Stack, ns: &Namespace, event: &multicast::Event<'_, Ipv6Addr>) {
-        route::multicast::hear::<ipv6::multicast::V6>(stack, ns, event);
+    fn multicast6(
+        &self,
+        stack: &Stack,
+        ns: &Namespace,
+        router: &ipv6::multicast::Router,
+        event: &multicast::Event<'_, Ipv6Addr>,
+    ) {
+        route::multicast::hear(stack, ns, router, event);
     }
 
     fn conf4(&self, ns: &Namespace, event: &ConfEvent<'_, Ipv4Conf>) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Policy rules: RTM_NEWRULE, RTM_DELRULE, RTM_GETRULE (`net/core/fib_rules.c`).
 //!
-//! Not implemented, and rejected by name: realms, rules of multicast routing.
+//! Rules of multicast routing choose the table of multicast routes ([`crate::multicast::tables`]). Addresses and types of
+//! service mean nothing in them.
+//!
+//! Not implemented, and rejected by name: realms.
 
 use std::sync::Arc;
 
@@ -14,8 +17,12 @@ use weir_netlink::{
 use crate::device::Device;
 use crate::fib::host::{AnyRule, WithRoutes};
 use crate::fib::rule::{Entry, Ports, Rule};
-use crate::fib::{Address, Family};
+use crate::fib::{Address, Family, lpm};
+use crate::ipv4::multicast::V4;
+use crate::ipv6::multicast::V6;
+use crate::multicast::tables;
 use crate::namespace::Namespace;
+use crate::rtnl::route::multicast::Told;
 use crate::rtnl::{Collected, Ctl, Dump, Handler, announce};
 use crate::stack::Stack;
 
@@ -82,6 +89,8 @@ fn change(ctl: &mut Ctl<'_>, add: bool) -> Result<(), Error> {
     match header.family {
         af::INET => change_in(ctl, &ns, &ns.fib().v4, add),
         af::INET6 => change_in(ctl, &ns, &ns.fib().v6, add),
+        af::IPMR => change_multicast::<V4>(ctl, &ns, add),
+        af::IP6MR => change_multicast::<V6>(ctl, &ns, add),
         _ => Err(Error::msg(errno::EAFNOSUPPORT, "Rule family not supported")),
     }
 }
@@ -137,6 +146,41 @@ fn change_in<K: Address>(
         family.make_table(table, ctl.guard);
     }
     notify(ctl, ns, rtm::NEWRULE, &entry);
+    Ok(())
+}
+
+/// Adds or deletes a rule of multicast routing.
+fn change_multicast<F: Told>(
+    ctl: &mut Ctl<'_>,
+    ns: &Arc<Namespace>,
+    add: bool,
+) -> Result<(), Error> {
+    let message = ctl.message;
+    let (header, attrs) = message
+        .parse::<FibRuleHdr>(&POLICY, Strictness::Liberal)
+        .map_err(|error| error.or_msg("Error parsing msg"))?;
+    let mut rule = Rule {
+        src: lpm::Key::ZERO,
+        src_len: 0,
+        dst: lpm::Key::ZERO,
+        dst_len: 0,
+        tos: 0,
+        ..parse::<F::Prefix>(&header, &attrs)?
+    };
+    let (priority, goto) = (attrs.u32(fra::PRIORITY)?, attrs.u32(fra::GOTO)?);
+    let host = super::route::host(ctl);
+    let entry = match add {
+        true => tables::add_rule::<F>(&host, rule, priority, goto, message.header.flags)?,
+        false => {
+            rule.priority = priority.unwrap_or(0);
+            rule.check_goto(goto)?;
+            tables::delete_rule::<F>(&host, &rule, priority.is_some())?
+        }
+    };
+    let ty = if add { rtm::NEWRULE } else { rtm::DELRULE };
+    ctl.notify(ns, group::<F::Prefix>(), ty, 0, |out| {
+        fill(out, F::FAMILY, &entry);
+    });
     Ok(())
 }
 
@@ -242,22 +286,30 @@ fn range(attr: &Attr<'_>, text: &'static str) -> Result<Ports, Error> {
 }
 
 fn notify<K: Address>(ctl: &mut Ctl<'_>, ns: &Arc<Namespace>, ty: u16, entry: &Entry<K>) {
-    ctl.notify(ns, group::<K>(), ty, 0, |out| fill(out, entry));
+    ctl.notify(ns, group::<K>(), ty, 0, |out| fill(out, K::FAMILY, entry));
 }
 
 /// Announces a rule that no request made.
 pub fn hear(_stack: &Stack, ns: &Namespace, rule: AnyRule<'_>) {
     match rule {
-        AnyRule::V4(entry) => announce(ns, group::<u32>(), rtm::NEWRULE, |out| fill(out, entry)),
-        AnyRule::V6(entry) => announce(ns, group::<u128>(), rtm::NEWRULE, |out| fill(out, entry)),
+        AnyRule::V4(entry) => came(ns, af::INET, entry),
+        AnyRule::V6(entry) => came(ns, af::INET6, entry),
+        AnyRule::Multicast4(entry) => came(ns, af::IPMR, entry),
+        AnyRule::Multicast6(entry) => came(ns, af::IP6MR, entry),
     }
 }
 
+fn came<K: Address>(ns: &Namespace, family: u8, entry: &Entry<K>) {
+    announce(ns, group::<K>(), rtm::NEWRULE, |out| {
+        fill(out, family, entry);
+    });
+}
+
 /// Writes a rule (`fib_nl_fill_rule`).
-fn fill<K: Address>(out: &mut Writer, entry: &Entry<K>) {
+fn fill<K: Address>(out: &mut Writer, family: u8, entry: &Entry<K>) {
     let rule = &*entry.rule;
     out.fixed(&FibRuleHdr {
-        family: K::FAMILY,
+        family,
         dst_len: rule.dst_len,
         src_len: rule.src_len,
         tos: rule.tos,
@@ -327,10 +379,10 @@ fn fill<K: Address>(out: &mut Writer, entry: &Entry<K>) {
     }
 }
 
-/// A rule of either family.
-enum Either {
-    V4(Entry<u32>),
-    V6(Entry<u128>),
+/// A rule of some family.
+enum Any {
+    Short(u8, Entry<u32>),
+    Long(u8, Entry<u128>),
 }
 
 /// Dumps the rules (`fib_nl_dumprule`).
@@ -351,24 +403,30 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
             return invalid("Invalid data after header in fib rule dump request");
         }
     }
-    let fib = &ctl.ns.fib();
-    let family = message.family().unwrap_or(af::UNSPEC);
-    let mut rules = Vec::new();
-    if family == af::UNSPEC || family == af::INET {
-        let entries = fib.v4.rules().entries(ctl.guard);
-        rules.extend(entries.into_iter().map(Either::V4));
-    }
-    if family == af::UNSPEC || family == af::INET6 {
-        let entries = fib.v6.rules().entries(ctl.guard);
-        rules.extend(entries.into_iter().map(Either::V6));
-    }
-    if ![af::UNSPEC, af::INET, af::INET6].contains(&family) {
+    let (fib, ns, guard) = (ctl.ns.fib(), ctl.ns, ctl.guard);
+    let asked = message.family().unwrap_or(af::UNSPEC);
+    let served = [af::INET, af::IPMR, af::INET6, af::IP6MR];
+    if asked != af::UNSPEC && !served.contains(&asked) {
         return Err(Error::new(errno::EAFNOSUPPORT));
+    }
+    let mut rules = Vec::new();
+    for family in served {
+        if asked != af::UNSPEC && asked != family {
+            continue;
+        }
+        let short = |entry| Any::Short(family, entry);
+        let long = |entry| Any::Long(family, entry);
+        match family {
+            af::INET => rules.extend(fib.v4.rules().entries(guard).into_iter().map(short)),
+            af::IPMR => rules.extend(tables::rules::<V4>(ns, guard).into_iter().map(short)),
+            af::INET6 => rules.extend(fib.v6.rules().entries(guard).into_iter().map(long)),
+            _ => rules.extend(tables::rules::<V6>(ns, guard).into_iter().map(long)),
+        }
     }
     Ok(Collected::boxed(rules, false, |ctl, rule, out| {
         ctl.message(out, rtm::NEWRULE, |out| match rule {
-            Either::V4(entry) => fill(out, entry),
-            Either::V6(entry) => fill(out, entry),
+            Any::Short(family, entry) => fill(out, *family, entry),
+            Any::Long(family, entry) => fill(out, *family, entry),
         })
     }))
 }

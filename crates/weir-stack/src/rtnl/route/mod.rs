@@ -116,7 +116,7 @@ pub(super) fn notify<K: Address, D: RouteDevice>(ctl: &mut Ctl<'_>, events: &[Ev
     }
 }
 
-fn host<'a>(ctl: &Ctl<'a>) -> Host<'a> {
+pub(in crate::rtnl) fn host<'a>(ctl: &Ctl<'a>) -> Host<'a> {
     Host {
         stack: ctl.stack,
         ns: ctl.ns,

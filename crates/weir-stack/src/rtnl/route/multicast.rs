@@ -3,7 +3,7 @@
 //! (`ipmr_rtm_route`, `ipmr_rtm_getroute`, `ipmr_rtm_dumproute`, `ipmr_rtm_dumplink`, `igmpmsg_netlink_event`,
 //! `ip6mr_rtm_getroute`, `ip6mr_rtm_dumproute`, `mrt6msg_netlink_event`).
 //!
-//! There is one table of a family, whatever number a request names, as in Linux without `CONFIG_IP_MROUTE_MULTIPLE_TABLES`.
+//! A table that nobody has used is empty, and exists if it is the one that every namespace has.
 //! In IPv6, as in Linux, only the daemon's socket adds and removes entries, and there are no links of the family.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,21 +24,21 @@ use crate::multicast::{
     self, Address as _, Entry, Event, Family, Key, MAX_VIFS, NewEntry, Route, Vif, Vifs,
 };
 use crate::namespace::Namespace;
-use crate::rtnl::{Collected, Ctl, Dump, announce};
+use crate::rtnl::{Collected, Ctl, Dump, DumpCtl, announce};
 use crate::stack::Stack;
 
 /// A family as messages show it.
 pub trait Told: Family<Address: Into<IpAddr>> {
     /// `RTNL_FAMILY_*`
     const FAMILY: u8;
-    /// The number of the only table.
-    const TABLE: u32;
     /// The length of addresses in bits.
     const BITS: u8;
     /// The group that hears of routes.
     const ROUTES: u32;
     /// The group that hears of reports.
     const REPORTS: u32;
+    /// The text for a request that names a table which does not exist.
+    const NO_TABLE: &'static str;
     /// Reads a report to the daemon.
     fn report(message: &[u8]) -> Option<Report<'_>>;
 }
@@ -55,11 +55,10 @@ pub struct Report<'a> {
 
 impl Told for V4 {
     const FAMILY: u8 = af::IPMR;
-    /// `RT_TABLE_DEFAULT`
-    const TABLE: u32 = rta::table::DEFAULT;
     const BITS: u8 = 32;
     const ROUTES: u32 = rtm::grp::IPV4_MROUTE;
     const REPORTS: u32 = rtm::grp::IPV4_MROUTE_R;
+    const NO_TABLE: &'static str = "ipv4: MR table does not exist";
 
     /// `struct igmpmsg`
     fn report(message: &[u8]) -> Option<Report<'_>> {
@@ -75,11 +74,10 @@ impl Told for V4 {
 
 impl Told for V6 {
     const FAMILY: u8 = af::IP6MR;
-    /// `RT6_TABLE_DFLT`
-    const TABLE: u32 = rta::table::MAIN;
     const BITS: u8 = 128;
     const ROUTES: u32 = rtm::grp::IPV6_MROUTE;
     const REPORTS: u32 = rtm::grp::IPV6_MROUTE_R;
+    const NO_TABLE: &'static str = "ipv6: MR table does not exist";
 
     /// `struct mrt6msg`
     fn report(message: &[u8]) -> Option<Report<'_>> {
@@ -119,7 +117,12 @@ static POLICY: Policy = policy! {
 };
 
 /// Writes a route (`ipmr_fill_mroute`, `ip6mr_fill_mroute`).
-fn fill<F: Told>(out: &mut Writer, route: &Route<F::Address>, vifs: &Vifs<F>, now: u64) {
+fn fill<F: Told>(
+    out: &mut Writer,
+    route: &Route<F::Address>,
+    (router, vifs): (&multicast::Router<F>, &Vifs<F>),
+    now: u64,
+) {
     let Key { origin, group } = route.key();
     let known = match route {
         Route::Known(entry) => Some(entry),
@@ -129,7 +132,7 @@ fn fill<F: Told>(out: &mut Writer, route: &Route<F::Address>, vifs: &Vifs<F>, no
         family: F::FAMILY,
         dst_len: F::BITS,
         src_len: F::BITS,
-        table: F::TABLE as u8,
+        table: router.id() as u8,
         protocol: match known {
             Some(entry) if entry.is_static => rta::prot::STATIC,
             _ => rta::prot::MROUTED,
@@ -141,7 +144,7 @@ fn fill<F: Told>(out: &mut Writer, route: &Route<F::Address>, vifs: &Vifs<F>, no
         },
         ..RtMsg::default()
     });
-    out.put_u32(rta::TABLE, F::TABLE);
+    out.put_u32(rta::TABLE, router.id());
     put(out, rta::SRC, origin);
     put(out, rta::DST, group);
     let Some(entry) = known else { return };
@@ -164,17 +167,20 @@ fn fill<F: Told>(out: &mut Writer, route: &Route<F::Address>, vifs: &Vifs<F>, no
     out.put_u64(rta::EXPIRES, shown.idle / (SECOND / USER_HZ));
 }
 
-/// Tells the listeners of routes and of reports to the daemon.
-pub(in crate::rtnl) fn hear<F: Told>(stack: &Stack, ns: &Namespace, event: &Event<'_, F::Address>) {
+/// Tells the listeners of a table's routes and of reports to its daemon.
+pub(in crate::rtnl) fn hear<F: Told>(
+    stack: &Stack,
+    ns: &Namespace,
+    router: &multicast::Router<F>,
+    event: &Event<'_, F::Address>,
+) {
     match *event {
         Event::Route(route, is_new) => {
             let ty = if is_new { rtm::NEWROUTE } else { rtm::DELROUTE };
             let guard = stack.domain.pin();
-            let Some(router) = multicast::of::<F>(ns) else {
-                return;
-            };
             announce(ns, F::ROUTES, ty, |out| {
-                fill::<F>(out, route, router.vifs(&guard), stack.clock.now());
+                let place = (router, router.vifs(&guard));
+                fill(out, route, place, stack.clock.now());
             });
         }
         Event::Report(message) => {
@@ -188,7 +194,7 @@ pub(in crate::rtnl) fn hear<F: Told>(stack: &Stack, ns: &Namespace, event: &Even
                 out.put(creport::SRC_ADDR, report.origin);
                 out.put(creport::DST_ADDR, report.group);
                 if F::FAMILY == af::IPMR {
-                    out.put_u32(creport::TABLE, F::TABLE);
+                    out.put_u32(creport::TABLE, router.id());
                 }
                 out.put(creport::PKT, report.rest);
             });
@@ -196,30 +202,36 @@ pub(in crate::rtnl) fn hear<F: Told>(stack: &Stack, ns: &Namespace, event: &Even
     }
 }
 
-/// Starts a dump of routes.
-pub fn dump<F: Told>(ctl: &Ctl<'_>, filter: &Filter) -> Box<dyn Dump> {
+/// Starts a dump of routes. `alone` says that the request is for this family, and not for all.
+pub fn dump<F: Told>(ctl: &Ctl<'_>, filter: &Filter, alone: bool) -> Result<Box<dyn Dump>, Error> {
     let filtered = ctl.strict && filter.is_set();
+    if alone && filter.table != 0 && !multicast::exists::<F>(ctl.ns, filter.table) {
+        return Err(Error::msg(errno::ENOENT, F::NO_TABLE));
+    }
     let others = filter.table == 0
         && (filter.protocol != 0
             || filter.flags != 0
             || !matches!(filter.kind, 0 | rtn::MULTICAST));
-    let mut routes = match multicast::of::<F>(ctl.ns) {
-        Some(router) if !(ctl.strict && others) => router.routes(),
-        _ => Vec::new(),
-    };
-    if filter.oif != 0
-        && let Some(router) = multicast::of::<F>(ctl.ns)
-    {
-        routes.retain(|route| leads_to(router, ctl, route, filter.oif));
+    let mut routes = Vec::new();
+    let tables = multicast::all::<F>(ctl.ns);
+    for router in tables.filter(|router| filter.table == 0 || router.id() == filter.table) {
+        if ctl.strict && others {
+            break;
+        }
+        let wanted =
+            |route: &Route<_>| filter.oif == 0 || leads_to(router, ctl, route, filter.oif);
+        let found = router.routes().into_iter().filter(wanted);
+        routes.extend(found.map(|route| (router.id(), route)));
     }
-    Collected::boxed(routes, filtered, |ctl, route: &Route<F::Address>, out| {
-        multicast::of::<F>(ctl.ns).is_none_or(|router| {
-            let vifs = router.vifs(ctl.guard);
+    let fill = |ctl: &DumpCtl<'_>, (table, route): &(u32, Route<F::Address>), out: &mut Writer| {
+        multicast::of::<F>(ctl.ns, *table).is_none_or(|router| {
+            let place = (router, router.vifs(ctl.guard));
             ctl.message(out, rtm::NEWROUTE, |out| {
-                fill::<F>(out, route, vifs, ctl.stack.clock.now());
+                fill(out, route, place, ctl.stack.clock.now());
             })
         })
-    })
+    };
+    Ok(Collected::boxed(routes, filtered, fill))
 }
 
 /// Returns whether packets of a route leave by a device (`mr_mfc_uses_dev`), or whether it is not resolved.
@@ -267,7 +279,8 @@ pub fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             return invalid("ipv4: Unsupported attribute in multicast route get request");
         }
     }
-    answer::<V4>(ctl, key(&attrs)?).ok_or_else(|| Error::new(errno::ENOENT))?
+    let table = attrs.u32(rta::TABLE)?.unwrap_or(0);
+    answer::<V4>(ctl, table, key(&attrs)?).ok_or_else(|| Error::new(errno::ENOENT))?
 }
 
 /// Returns the entry of a source and a group of IPv6. Requests are always checked strictly
@@ -287,17 +300,26 @@ pub fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let any = Ipv6Addr::ANY;
     let (origin, group) = (attrs.ipv6(rta::SRC)?, attrs.ipv6(rta::DST)?);
     let key = Key::from((origin.unwrap_or(any), group.unwrap_or(any)));
+    let table = attrs.u32(rta::TABLE)?.unwrap_or(0);
+    if table != 0 && !multicast::exists::<V6>(ctl.ns, table) {
+        return Err(Error::msg(errno::ENOENT, V6::NO_TABLE));
+    }
     let missing = || Error::msg(errno::ENOENT, "ipv6: MR cache entry not found");
-    answer::<V6>(ctl, key).ok_or_else(missing)?
+    answer::<V6>(ctl, table, key).ok_or_else(missing)?
 }
 
-/// Answers with the entry of a key, if there is one.
-fn answer<F: Told>(ctl: &mut Ctl<'_>, key: Key<F::Address>) -> Option<Result<(), Error>> {
-    let router = multicast::of::<F>(ctl.ns)?;
+/// Answers with the entry of a key in a table (0: the one that every namespace has), if there is one.
+fn answer<F: Told>(
+    ctl: &mut Ctl<'_>,
+    table: u32,
+    key: Key<F::Address>,
+) -> Option<Result<(), Error>> {
+    let table = if table == 0 { F::TABLE } else { table };
+    let router = multicast::of::<F>(ctl.ns, table)?;
     let entry = router.entry(key, ctl.guard)?.clone();
     let (vifs, now) = (router.vifs(ctl.guard), ctl.stack.clock.now());
     Some(ctl.reply(rtm::NEWROUTE, 0, |out| {
-        fill::<F>(out, &Route::Known(entry), vifs, now);
+        fill(out, &Route::Known(entry), (router, vifs), now);
     }))
 }
 
@@ -345,30 +367,38 @@ pub fn change(ctl: &mut Ctl<'_>, add: bool) -> Result<(), Error> {
             Some(device.ok_or_else(|| Error::new(errno::ENODEV))?)
         }
     };
-    let vif = device.and_then(|device| multicast::of::<V4>(ctl.ns)?.vifs(ctl.guard).of(device));
+    let thresholds = match attrs.get(rta::MULTIPATH) {
+        Some(attr) => thresholds(&attr).ok_or_else(invalid)?,
+        None => [0; MAX_VIFS],
+    };
+    let table = attrs.u32(rta::TABLE)?.unwrap_or(V4::TABLE);
+    if !multicast::exists::<V4>(ctl.ns, table) {
+        return Err(Error::new(errno::ENOENT));
+    }
+    let router = multicast::make::<V4>(ctl.stack, ctl.ns, table);
+    let vif = device.and_then(|device| router.vifs(ctl.guard).of(device));
     let entry = NewEntry {
         key: key(&attrs)?,
         parent: vif.map_or(u16::MAX, u16::from),
-        thresholds: match attrs.get(rta::MULTIPATH) {
-            Some(attr) => thresholds(&attr).ok_or_else(invalid)?,
-            None => [0; MAX_VIFS],
-        },
+        thresholds,
         proxy: attrs.has(rta::PREFSRC),
     };
     let host = host(ctl);
     if !add {
-        return multicast::delete::<V4>(&host, &entry).map_err(Error::new);
+        return router.delete(&host, &entry).map_err(Error::new);
     }
     let is_static = protocol != rta::prot::MROUTED;
     let now = ctl.stack.clock.now();
-    let resolved = multicast::add::<V4>(&host, &entry, is_static, now).map_err(Error::new)?;
+    let resolved = router
+        .add(&host, &entry, is_static, now)
+        .map_err(Error::new)?;
     if let Some(resolved) = resolved {
         multicast::resolve_later(&host, resolved);
     }
     Ok(())
 }
 
-/// Dumps the table of IPv4 with its VIFs, as links of the family (`ipmr_rtm_dumplink`).
+/// Dumps the tables of IPv4 with their VIFs, as links of the family (`ipmr_rtm_dumplink`).
 pub fn dump_tables(ctl: &Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let invalid = |text| Err(Error::msg(errno::EINVAL, text));
     if ctl.strict {
@@ -391,21 +421,24 @@ pub fn dump_tables(ctl: &Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
             return invalid("Invalid values in header for ipmr link dump request");
         }
     }
-    Ok(Collected::boxed(vec![()], false, |ctl, (), out| {
-        let router = multicast::of::<V4>(ctl.ns);
+    let used = multicast::all::<V4>(ctl.ns).map(Router::id);
+    let others = used.filter(|id| *id != V4::TABLE);
+    let ids = std::iter::once(V4::TABLE).chain(others).collect();
+    Ok(Collected::boxed(ids, false, |ctl, id: &u32, out| {
+        let router = multicast::of::<V4>(ctl.ns, *id);
         let none = Vifs::default();
         let vifs = router.map_or(&none, |router| router.vifs(ctl.guard));
-        ctl.message(out, rtm::NEWLINK, |out| table(out, router, vifs))
+        ctl.message(out, rtm::NEWLINK, |out| table(out, *id, router, vifs))
     }))
 }
 
-fn table(out: &mut Writer, router: Option<&Router>, vifs: &Vifs<V4>) {
+fn table(out: &mut Writer, id: u32, router: Option<&Router>, vifs: &Vifs<V4>) {
     out.fixed(&IfInfoMsg {
         family: af::IPMR,
         ..IfInfoMsg::default()
     });
     let table = out.nest_noflag(ifla::AF_SPEC);
-    out.put_u32(ipmra::table::ID, V4::TABLE);
+    out.put_u32(ipmra::table::ID, id);
     let waiting = router.map_or(0, Router::waiting);
     out.put_u32(ipmra::table::CACHE_RES_QUEUE_LEN, waiting as u32);
     out.put_i32(ipmra::table::MROUTE_REG_VIF_NUM, -1);

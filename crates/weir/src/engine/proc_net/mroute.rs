@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The files of multicast routing (`ipmr_vif_seq_show`, `ipmr_mfc_seq_show`, `ip6mr_vif_seq_show`, and
-//! `ipmr_mfc_seq_show` of `net/ipv6/ip6mr.c`).
+//! `ipmr_mfc_seq_show` of `net/ipv6/ip6mr.c`). They show the table that every namespace has, and no others.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn vifs<F: Family>(
 ) -> String {
     let mut text = format!("Interface      BytesIn  PktsIn  BytesOut PktsOut Flags{names}\n");
     let guard = stack.domain.pin();
-    let Some(router) = multicast::of::<F>(ns) else {
+    let Some(router) = multicast::of::<F>(ns, F::TABLE) else {
         return text;
     };
     for vif in router.vifs(&guard).iter() {
@@ -61,7 +61,7 @@ fn cache<F: Family>(
 ) -> String {
     let mut text = format!("{names}\n");
     let guard = stack.domain.pin();
-    let Some(router) = multicast::of::<F>(ns) else {
+    let Some(router) = multicast::of::<F>(ns, F::TABLE) else {
         return text;
     };
     let vifs = router.vifs(&guard);
