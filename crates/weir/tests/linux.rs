@@ -103,19 +103,20 @@ fn multicast_routes_of_ipv6() {
 /// smcroute routes between three namespaces, for root and for an ordinary user.
 #[test]
 fn multicast_routing_daemon() {
-    smcroute("smcroute");
+    if has("/usr/sbin/smcrouted", "smcroute") {
+        same_for_all_users("smcroute");
+    }
 }
 
 /// The same of IPv6.
 #[test]
 fn multicast_routing_daemon_of_ipv6() {
-    smcroute("smcroute6");
+    if has("/usr/sbin/smcrouted", "smcroute") {
+        same_for_all_users("smcroute6");
+    }
 }
 
-fn smcroute(name: &str) {
-    if !has("/usr/sbin/smcrouted", "smcroute") {
-        return;
-    }
+fn same_for_all_users(name: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux");
     let expected = fs::read_to_string(folder.join(name).with_extension("txt")).unwrap();
     for user in common::users() {
@@ -135,6 +136,18 @@ fn multicast_routes_by_netlink() {
 #[test]
 fn multicast_routes_of_ipv6_by_netlink() {
     same_as_linux("mroute6-netlink");
+}
+
+/// Several multicast routing tables, for root and for an ordinary user.
+#[test]
+fn multicast_routing_tables() {
+    same_for_all_users("mroute-tables");
+}
+
+/// The same of IPv6.
+#[test]
+fn multicast_routing_tables_of_ipv6() {
+    same_for_all_users("mroute6-tables");
 }
 
 #[test]

@@ -405,7 +405,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     }
     let (fib, ns, guard) = (ctl.ns.fib(), ctl.ns, ctl.guard);
     let asked = message.family().unwrap_or(af::UNSPEC);
-    let served = [af::INET, af::IPMR, af::INET6, af::IP6MR];
+    let served = [af::INET, af::IPMR, af::IP6MR, af::INET6];
     if asked != af::UNSPEC && !served.contains(&asked) {
         return Err(Error::new(errno::EAFNOSUPPORT));
     }

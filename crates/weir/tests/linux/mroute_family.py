@@ -12,7 +12,8 @@ import sys
 
 V6 = sys.argv[1:] == ["6"]
 INIT, DONE, ADD_VIF, DEL_VIF, ADD_MFC, DEL_MFC, VERSION, ASSERT, PIM, TABLE, ADD_PROXY, DEL_PROXY, FLUSH = range(200, 213)
-TUNNEL, SRCRT, REGISTER = 1, 2, 4
+# VIFF_*, MIFF_*; IPv6 has no tunnels as VIFs.
+TUNNEL, SRCRT, REGISTER = (2, 2, 1) if V6 else (1, 2, 4)
 IFINDEX = 0 if V6 else 8
 VIFCNT, SGCNT = 0x89E0, 0x89E1
 DEVICES = "abcd"
