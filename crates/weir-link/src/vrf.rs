@@ -51,10 +51,10 @@ use crate::request::Ctl;
 use crate::stack::Stack;
 use crate::{Kind, Link, NewLink, ethernet, register, set_up};
 use weir_inet::fib::host::{WithRoutes, add_l3mdev_rules};
+use weir_inet::fib::lookup::{Flow, LookupFlags};
 use weir_inet::ipv4::multicast::V4;
 use weir_inet::ipv6::multicast::V6;
 use weir_inet::multicast::tables;
-use weir_inet::fib::lookup::{Flow, LookupFlags};
 
 /// The `vrf` link kind.
 pub static KIND: Kind = Kind {

@@ -151,7 +151,14 @@ pub fn set6(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result
             let ifindex = u16::from_ne_bytes([bytes[4], bytes[5]]);
             let host = host(socket, cx);
             let router = router(socket, cx);
-            v6::add_mif(&host, router, number as u8, bytes[2], ifindex, socket.cookie())
+            v6::add_mif(
+                &host,
+                router,
+                number as u8,
+                bytes[2],
+                ifindex,
+                socket.cookie(),
+            )
         }
         mrt::DEL_VIF => {
             let number = u16::from_ne_bytes(*value.first_chunk().ok_or(errno::EINVAL)?);

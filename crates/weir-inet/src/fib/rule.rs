@@ -330,8 +330,9 @@ impl<K: Address> RuleList<K> {
         flags: LookupFlags,
         guard: &'g Guard,
     ) -> Result<Found<'g, K, D>, i32> {
-        let takes =
-            |entry: &Entry<K>| (entry.fits(flow) && entry.fits_unicast(flow)) != entry.is_inverted();
+        let takes = |entry: &Entry<K>| {
+            (entry.fits(flow) && entry.fits_unicast(flow)) != entry.is_inverted()
+        };
         self.walk(flow, takes, |entry, id| {
             let table = family.table(id, guard).ok_or(errno::EAGAIN)?;
             match table.lookup(flow, flags, guard) {

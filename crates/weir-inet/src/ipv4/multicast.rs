@@ -149,12 +149,7 @@ impl Family for V4 {
 ///
 /// # Errors
 /// EADDRINUSE if the number is taken, EADDRNOTAVAIL without a device, ENOBUFS for a tunnel, EINVAL for other flags.
-pub fn add_vif(
-    host: &Host<'_>,
-    router: &Router,
-    new: &NewVif<V4>,
-    cookie: u64,
-) -> Result<(), i32> {
+pub fn add_vif(host: &Host<'_>, router: &Router, new: &NewVif<V4>, cookie: u64) -> Result<(), i32> {
     router.add_vif(host, new, cookie, || {
         let device = match new.flags {
             flag::TUNNEL => return Err(errno::ENOBUFS),

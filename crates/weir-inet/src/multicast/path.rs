@@ -11,9 +11,7 @@ use weir_packet::{DropReason, Packet, PacketType};
 use weir_sync::rcu::Guard;
 
 use super::cache::Arrival;
-use super::{
-    Entry, Event, Family, Key, Resolved, Route, Router, State, Vifs, Waiting, of, report,
-};
+use super::{Entry, Event, Family, Key, Resolved, Route, Router, State, Vifs, Waiting, of, report};
 use crate::clock::{Holds, SECOND};
 use crate::cpu::Cx;
 use crate::device::Device;

@@ -76,7 +76,9 @@ pub fn exists<F: Family>(ns: &Namespace, id: u32) -> bool {
 /// Returns the table of a number, and makes it if there is none (`ipmr_new_table`).
 pub fn make<'a, F: Family>(stack: &Stack, ns: &'a Namespace, id: u32) -> &'a Router<F> {
     let domain = &stack.domain;
-    let mut router = routers::<F>(stack, ns).first.get_or_make(|| Router::new(domain, F::TABLE));
+    let mut router = routers::<F>(stack, ns)
+        .first
+        .get_or_make(|| Router::new(domain, F::TABLE));
     while router.id != id {
         router = router.next.get_or_make(|| Router::new(domain, id));
     }
@@ -211,4 +213,3 @@ pub(crate) fn of_packet<'g, F: Family>(
         id => of::<F>(ns, id).map(Some).ok_or(errno::EAGAIN),
     })
 }
-

@@ -32,7 +32,7 @@ pub fn start(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
 }
 
 /// A dump that ends with an error.
-struct Failed(Option<Error>);
+pub(super) struct Failed(pub(super) Option<Error>);
 
 impl Dump for Failed {
     fn fill(&mut self, _ctl: &DumpCtl<'_>, _out: &mut Writer) -> Result<bool, Error> {
@@ -49,8 +49,8 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
         filter.flags = header.flags & (rtm::f::PREFIX | rtm::f::CLONED);
     }
     let multicast = match ctl.message.family() {
-        Some(af::IPMR) => Some(super::multicast::dump::<V4>(ctl, &filter, true)?),
-        Some(af::IP6MR) => Some(super::multicast::dump::<V6>(ctl, &filter, true)?),
+        Some(af::IPMR) => Some(super::multicast::dump::<V4>(ctl, &filter, true)),
+        Some(af::IP6MR) => Some(super::multicast::dump::<V6>(ctl, &filter, true)),
         _ => None,
     };
     let fib = &ctl.ns.fib();
@@ -82,8 +82,8 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
     if ctl.message.family() == Some(af::UNSPEC) {
         dump.more = vec![
             super::mpls::dump(ctl)?,
-            super::multicast::dump::<V4>(ctl, &filter, false)?,
-            super::multicast::dump::<V6>(ctl, &filter, false)?,
+            super::multicast::dump::<V4>(ctl, &filter, false),
+            super::multicast::dump::<V6>(ctl, &filter, false),
         ];
     }
     if family == af::INET6 || family == af::UNSPEC {

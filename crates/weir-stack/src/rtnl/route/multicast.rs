@@ -15,6 +15,7 @@ use weir_netlink::{
     Writer, af, align, errno, ifla, policy, rta, rtm,
 };
 
+use super::dump::Failed;
 use super::filter::Filter;
 use super::{host, parse};
 use crate::clock::{SECOND, USER_HZ};
@@ -203,10 +204,11 @@ pub(in crate::rtnl) fn hear<F: Told>(
 }
 
 /// Starts a dump of routes. `alone` says that the request is for this family, and not for all.
-pub fn dump<F: Told>(ctl: &Ctl<'_>, filter: &Filter, alone: bool) -> Result<Box<dyn Dump>, Error> {
+pub fn dump<F: Told>(ctl: &Ctl<'_>, filter: &Filter, alone: bool) -> Box<dyn Dump> {
     let filtered = ctl.strict && filter.is_set();
     if alone && filter.table != 0 && !multicast::exists::<F>(ctl.ns, filter.table) {
-        return Err(Error::msg(errno::ENOENT, F::NO_TABLE));
+        let error = Error::msg(errno::ENOENT, F::NO_TABLE);
+        return Box::new(Failed(Some(error)));
     }
     let others = filter.table == 0
         && (filter.protocol != 0
@@ -218,8 +220,7 @@ pub fn dump<F: Told>(ctl: &Ctl<'_>, filter: &Filter, alone: bool) -> Result<Box<
         if ctl.strict && others {
             break;
         }
-        let wanted =
-            |route: &Route<_>| filter.oif == 0 || leads_to(router, ctl, route, filter.oif);
+        let wanted = |route: &Route<_>| filter.oif == 0 || leads_to(router, ctl, route, filter.oif);
         let found = router.routes().into_iter().filter(wanted);
         routes.extend(found.map(|route| (router.id(), route)));
     }
@@ -231,7 +232,7 @@ pub fn dump<F: Told>(ctl: &Ctl<'_>, filter: &Filter, alone: bool) -> Result<Box<
             })
         })
     };
-    Ok(Collected::boxed(routes, filtered, fill))
+    Collected::boxed(routes, filtered, fill)
 }
 
 /// Returns whether packets of a route leave by a device (`mr_mfc_uses_dev`), or whether it is not resolved.
@@ -279,7 +280,7 @@ pub fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             return invalid("ipv4: Unsupported attribute in multicast route get request");
         }
     }
-    let table = attrs.u32(rta::TABLE)?.unwrap_or(0);
+    let table = asked(&attrs)?;
     answer::<V4>(ctl, table, key(&attrs)?).ok_or_else(|| Error::new(errno::ENOENT))?
 }
 
@@ -300,21 +301,27 @@ pub fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let any = Ipv6Addr::ANY;
     let (origin, group) = (attrs.ipv6(rta::SRC)?, attrs.ipv6(rta::DST)?);
     let key = Key::from((origin.unwrap_or(any), group.unwrap_or(any)));
-    let table = attrs.u32(rta::TABLE)?.unwrap_or(0);
-    if table != 0 && !multicast::exists::<V6>(ctl.ns, table) {
+    let table = asked(&attrs)?;
+    if !multicast::exists::<V6>(ctl.ns, table) {
         return Err(Error::msg(errno::ENOENT, V6::NO_TABLE));
     }
     let missing = || Error::msg(errno::ENOENT, "ipv6: MR cache entry not found");
     answer::<V6>(ctl, table, key).ok_or_else(missing)?
 }
 
-/// Answers with the entry of a key in a table (0: the one that every namespace has), if there is one.
+/// Returns the table that a request for an entry names. Without a name it is 253 in both families, as in Linux, though the table
+/// that every namespace has is 254 in IPv6.
+fn asked(attrs: &Table<'_>) -> Result<u32, Error> {
+    let table = attrs.u32(rta::TABLE)?.filter(|table| *table != 0);
+    Ok(table.unwrap_or(rta::table::DEFAULT))
+}
+
+/// Answers with the entry of a key in a table, if there is one.
 fn answer<F: Told>(
     ctl: &mut Ctl<'_>,
     table: u32,
     key: Key<F::Address>,
 ) -> Option<Result<(), Error>> {
-    let table = if table == 0 { F::TABLE } else { table };
     let router = multicast::of::<F>(ctl.ns, table)?;
     let entry = router.entry(key, ctl.guard)?.clone();
     let (vifs, now) = (router.vifs(ctl.guard), ctl.stack.clock.now());
