@@ -17,27 +17,18 @@ use crate::fib::table::{Cursor, Table};
 use crate::fib::{Address, Family};
 use crate::ipv4::multicast::V4;
 use crate::ipv6::multicast::V6;
-use crate::rtnl::{Ctl, Dump, DumpCtl};
+use crate::rtnl::{Ctl, Dump, DumpCtl, Refused};
 
 /// Starts a dump of one family, or of both if the family is unspecified.
 pub fn start(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     if ctl.message.family() == Some(af::MPLS) {
-        return super::mpls::dump(ctl).or_else(|error| Ok(Box::new(Failed(Some(error)))));
+        return super::mpls::dump(ctl).or_else(|error| Ok(Box::new(Refused(Some(error)))));
     }
     Ok(match prepare(ctl) {
         Ok(dump) => Box::new(dump),
         // Linux reports an invalid dump request at the end of the dump.
-        Err(error) => Box::new(Failed(Some(error))),
+        Err(error) => Box::new(Refused(Some(error))),
     })
-}
-
-/// A dump that ends with an error.
-pub(super) struct Failed(pub(super) Option<Error>);
-
-impl Dump for Failed {
-    fn fill(&mut self, _ctl: &DumpCtl<'_>, _out: &mut Writer) -> Result<bool, Error> {
-        self.0.take().map_or(Ok(true), Err)
-    }
 }
 
 fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {

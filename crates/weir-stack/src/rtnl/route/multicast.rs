@@ -15,7 +15,6 @@ use weir_netlink::{
     Writer, af, align, errno, ifla, policy, rta, rtm,
 };
 
-use super::dump::Failed;
 use super::filter::Filter;
 use super::{host, parse};
 use crate::clock::{SECOND, USER_HZ};
@@ -25,7 +24,7 @@ use crate::multicast::{
     self, Address as _, Entry, Event, Family, Key, MAX_VIFS, NewEntry, Route, Vif, Vifs,
 };
 use crate::namespace::Namespace;
-use crate::rtnl::{Collected, Ctl, Dump, DumpCtl, announce};
+use crate::rtnl::{Collected, Ctl, Dump, DumpCtl, Refused, announce};
 use crate::stack::Stack;
 
 /// A family as messages show it.
@@ -208,7 +207,7 @@ pub fn dump<F: Told>(ctl: &Ctl<'_>, filter: &Filter, alone: bool) -> Box<dyn Dum
     let filtered = ctl.strict && filter.is_set();
     if alone && filter.table != 0 && !multicast::exists::<F>(ctl.ns, filter.table) {
         let error = Error::msg(errno::ENOENT, F::NO_TABLE);
-        return Box::new(Failed(Some(error)));
+        return Box::new(Refused(Some(error)));
     }
     let others = filter.table == 0
         && (filter.protocol != 0
