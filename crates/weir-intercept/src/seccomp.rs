@@ -187,11 +187,12 @@ impl Listener {
     /// The caller itself installs the descriptor, while this thread waits. On one CPU that is two switches. On two, which
     /// the kernel leaves as they are while the caller's CPU is idle, it is two interrupts of CPUs that sleep, and takes ten
     /// times as long. For the installation the caller may therefore run on this CPU only; the answer wakes it there, too
-    /// (`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`). It may run where it could before when it continues.
+    /// (`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`). It may run where it could before when it continues. Its descriptor is then
+    /// the only one of the file.
     pub(crate) fn answer_here(
         &self,
         call: &Call,
-        fd: BorrowedFd<'_>,
+        file: OwnedFd,
         close_on_exec: bool,
     ) -> Result<Answer, Errno> {
         let here = sys::current_cpu();
@@ -202,9 +203,10 @@ impl Listener {
                 && CpuSet::one(here).apply(call.tid).is_ok()
         });
         let Some(all) = all else {
-            return self.answer_with(call, fd, close_on_exec, None);
+            return self.answer_with(call, file.as_fd(), close_on_exec, None);
         };
-        let number = self.add(call, fd, close_on_exec, 0, 0);
+        let number = self.add(call, file.as_fd(), close_on_exec, 0, 0);
+        drop(file);
         // The caller may be gone.
         let _ = all.apply(call.tid);
         self.answer(call, Ok(Answer::Value(number?)));

@@ -13,6 +13,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+mod poll;
+
+pub(crate) use poll::{PollSet, epoll_add, epoll_create, epoll_ready, epoll_remove, poll, poll_in};
+
 /// Returns the calling thread's errno.
 pub(crate) fn errno() -> Errno {
     Errno::from(io::Error::last_os_error())
@@ -718,93 +722,6 @@ pub(crate) fn expire_timer(fd: BorrowedFd<'_>) {
         // The program may have read it before this thread sees it.
         let _ = poll_in(&[fd], Some(PATIENCE_MS));
     }
-}
-
-/// Polls descriptors for input and returns the `revents` of each. A timeout of `None` waits without
-/// limit.
-pub(crate) fn poll_in(fds: &[BorrowedFd<'_>], timeout_ms: Option<i32>) -> Result<Vec<i16>, Errno> {
-    poll(fds.iter().map(|fd| (*fd, libc::POLLIN)), timeout_ms)
-}
-
-/// Polls descriptors for events of their own, as [`poll_in`] does.
-pub(crate) fn poll<'a>(
-    fds: impl Iterator<Item = (BorrowedFd<'a>, i16)>,
-    timeout_ms: Option<i32>,
-) -> Result<Vec<i16>, Errno> {
-    let mut set: Vec<libc::pollfd> = fds
-        .map(|(fd, events)| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events,
-            revents: 0,
-        })
-        .collect();
-    // SAFETY: pointer and length describe `set`.
-    let n = unsafe { libc::poll(set.as_mut_ptr(), set.len() as u64, timeout_ms.unwrap_or(-1)) };
-    match check(n) {
-        Err(Errno(libc::EINTR)) => {}
-        other => {
-            other?;
-        }
-    }
-    Ok(set.iter().map(|p| p.revents).collect())
-}
-
-/// Creates an epoll, close-on-exec.
-pub(crate) fn epoll_create() -> Result<OwnedFd, Errno> {
-    // SAFETY: no pointers.
-    owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
-}
-
-/// Adds a descriptor to an epoll, identified by a number.
-pub(crate) fn epoll_add(
-    epoll: BorrowedFd<'_>,
-    fd: BorrowedFd<'_>,
-    events: u32,
-    number: u64,
-) -> Result<(), Errno> {
-    let mut event = libc::epoll_event {
-        events,
-        u64: number,
-    };
-    // SAFETY: the event outlives the call.
-    check(unsafe {
-        libc::epoll_ctl(
-            epoll.as_raw_fd(),
-            libc::EPOLL_CTL_ADD,
-            fd.as_raw_fd(),
-            &mut event,
-        )
-    })?;
-    Ok(())
-}
-
-/// Removes a descriptor from an epoll if it is there.
-pub(crate) fn epoll_remove(epoll: BorrowedFd<'_>, fd: BorrowedFd<'_>) {
-    // SAFETY: for this operation the event may be null.
-    unsafe {
-        libc::epoll_ctl(
-            epoll.as_raw_fd(),
-            libc::EPOLL_CTL_DEL,
-            fd.as_raw_fd(),
-            std::ptr::null_mut(),
-        )
-    };
-}
-
-/// Returns the numbers of ready descriptors, or some of them if there are many.
-pub(crate) fn epoll_ready(epoll: BorrowedFd<'_>) -> Vec<u64> {
-    let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
-    // SAFETY: there is room for as many events as told.
-    let count = unsafe {
-        libc::epoll_wait(
-            epoll.as_raw_fd(),
-            events.as_mut_ptr(),
-            events.len() as i32,
-            0,
-        )
-    };
-    let count = usize::try_from(count).unwrap_or(0);
-    events[..count].iter().map(|event| event.u64).collect()
 }
 
 /// Returns the time of a clock of the machine, ns.

@@ -111,7 +111,12 @@ pub(crate) struct Supervisor {
     attendant: Option<Box<dyn Attendant>>,
     /// The buffer of a datagram.
     packet: Vec<u8>,
-    held: BTreeMap<NsId, namespace::Held>,
+    /// The namespaces in which this launch has a thread or an open file, with the processes last seen using them.
+    held: BTreeMap<NsId, namespace::Users>,
+    /// Those of them that a living process may have stopped using, which must be rechecked soon.
+    lingering: BTreeSet<NsId>,
+    /// An epoll of the ends of all those processes, by their namespaces.
+    ends: OwnedFd,
     /// Processes that asked for a user namespace and were answered without one.
     pretended_users: BTreeSet<u32>,
     /// Threads that had ended but were not reaped at the last check whether all wait.
@@ -155,6 +160,8 @@ impl Supervisor {
             attendant: None,
             packet: Vec::new(),
             held: BTreeMap::new(),
+            lingering: BTreeSet::new(),
+            ends: sys::epoll_create()?,
             pretended_users: BTreeSet::new(),
             ended: BTreeSet::new(),
             printed: BTreeSet::new(),
@@ -168,34 +175,15 @@ impl Supervisor {
         let mut last_sweep = last_look;
         let of_waits = waits.as_ref().and_then(|waits| waits.descriptors());
         let mut spin = spin::Spin::new();
+        let mut polled = sys::PollSet::default();
         loop {
             self.accept_arrived();
-            let mut fds = vec![self.listener.as_fd(), self.stop.as_fd()];
-            if let Some((bell, ready)) = &of_waits {
-                fds.extend([bell.as_fd(), ready.as_fd()]);
-            }
-            let attended = fds.len();
-            fds.extend(self.attendant.as_ref().map(|attendant| attendant.as_fd()));
-            let first_watched = fds.len();
-            let watched: Vec<NsId> = self
-                .held
-                .iter()
-                .flat_map(|(&ns, held)| held.watched.values().map(move |fd| (ns, fd)))
-                .map(|(ns, fd)| {
-                    fds.push(fd.as_fd());
-                    ns
-                })
-                .collect();
-            let refused = fds.len();
-            fds.extend(self.refused.fds());
-            let parked = fds.len();
-            let lingering = self.held.values().any(|held| held.lingering);
-            if !lingering {
+            if self.lingering.is_empty() {
                 last_look = Instant::now();
             }
             let sweep_interval = waits.as_ref().and_then(|waits| waits.sweep_interval());
             let sweep_ms = sweep_interval.map(|interval| interval.as_millis() as i32);
-            let timeout = lingering
+            let timeout = (!self.lingering.is_empty())
                 .then_some(LINGER_MS)
                 .into_iter()
                 .chain(sweep_ms)
@@ -207,28 +195,40 @@ impl Supervisor {
                 .min();
             let spins = self.attendant.is_some() && spin.goes_on(Instant::now());
             let timeout = if spins { Some(0) } else { timeout };
-            let fds = fds.into_iter().map(|fd| (fd, libc::POLLIN));
-            let Ok(events) = sys::poll(fds.chain(self.calls.fds()), timeout) else {
+            let own = [self.listener.as_fd(), self.stop.as_fd(), self.ends.as_fd()];
+            let first_of_waits = own.len();
+            let fds_of_waits = of_waits.iter();
+            let fds_of_waits = fds_of_waits.flat_map(|(bell, ready)| [bell.as_fd(), ready.as_fd()]);
+            let attended = first_of_waits + of_waits.as_ref().map_or(0, |_| 2);
+            let attendant = self.attendant.iter().map(|attendant| attendant.as_fd());
+            let refused = attended + attendant.len();
+            let parked = refused + self.refused.fds().len();
+            let fds = own.into_iter().chain(fds_of_waits).chain(attendant);
+            let fds = fds.chain(self.refused.fds());
+            let fds = fds.map(|fd| (fd, libc::POLLIN)).chain(self.calls.fds());
+            if polled.poll(fds, timeout).is_err() {
                 break;
-            };
-            if events.len() > parked {
-                self.resume(&events[parked..]);
             }
-            if events[0] & libc::POLLIN != 0 {
+            let events = |place| polled.events(place..place + 1).next().unwrap_or(0);
+            if polled.len() > parked {
+                self.resume(polled.events(parked..polled.len()));
+            }
+            if events(0) & libc::POLLIN != 0 {
                 // ENOENT: the caller was killed in between.
                 if let Ok(call) = self.listener.receive() {
                     let answer = self.handle(&call);
                     self.files.done();
                     self.listener.answer(&call, answer);
                 }
-            } else if events[0] & (libc::POLLHUP | libc::POLLERR) != 0 {
+            } else if events(0) & (libc::POLLHUP | libc::POLLERR) != 0 {
                 break;
             }
-            if events[1] != 0 {
+            if events(1) != 0 {
                 break;
             }
-            if let (Some(attendant), Some(1..)) =
-                (&self.attendant, events[attended..first_watched].first())
+            if let Some(attendant) = &self.attendant
+                && refused > attended
+                && events(attended) != 0
             {
                 let now = Instant::now();
                 attendant.serve();
@@ -236,35 +236,29 @@ impl Supervisor {
             } else if spins {
                 std::thread::yield_now();
             }
-            if events[refused..parked].iter().any(|&event| event != 0) {
+            if polled.events(refused..parked).any(|event| event != 0) {
                 self.refused.serve();
             }
             if let (Some(waits), Some((bell, _))) = (&waits, &of_waits) {
-                if events[3] != 0 {
+                if events(first_of_waits + 1) != 0 {
                     waits.take_ready();
                 }
                 if sweep_interval.is_some_and(|interval| last_sweep.elapsed() >= interval) {
                     waits.sweep(look::thread);
                     last_sweep = Instant::now();
                 }
-                if events[2] != 0 {
+                if events(first_of_waits) != 0 {
                     sys::take_wake(bell.as_fd());
                 }
                 self.resume_by_clock();
-                if events[2] != 0 {
+                if events(first_of_waits) != 0 {
                     self.answer_question();
                 }
             }
-            let ended: BTreeSet<NsId> = watched
-                .into_iter()
-                .zip(&events[first_watched..refused])
-                .filter(|(_, event)| **event != 0)
-                .map(|(ns, _)| ns)
-                .collect();
-            for ns in ended {
-                self.recheck(ns);
+            if events(2) != 0 {
+                self.recheck_ended();
             }
-            if lingering && last_look.elapsed().as_millis() >= LINGER_MS as u128 {
+            if !self.lingering.is_empty() && last_look.elapsed().as_millis() >= LINGER_MS as u128 {
                 self.recheck_lingering();
                 last_look = Instant::now();
             }

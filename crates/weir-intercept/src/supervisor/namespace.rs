@@ -21,9 +21,10 @@ use crate::backend::{Errno, NsId};
 use crate::seccomp::{Answer, Call};
 use crate::sys;
 use crate::task::{descendants, is_alive, threads};
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 use super::path::Place;
@@ -32,14 +33,8 @@ const NETNS: i32 = libc::CLONE_NEWNET;
 const MOUNTNS: i32 = libc::CLONE_NEWNS;
 const USERNS: i32 = libc::CLONE_NEWUSER;
 
-/// A namespace in which this launch has a thread or an open file.
-#[derive(Debug, Default)]
-pub(super) struct Held {
-    /// Processes last seen using it, with the descriptors that report their end.
-    pub(super) watched: BTreeMap<u32, OwnedFd>,
-    /// A living process may have stopped using it, so it must be rechecked soon.
-    pub(super) lingering: bool,
-}
+/// The processes last seen using a namespace, with the descriptors that report their end.
+pub(super) type Users = BTreeMap<u32, OwnedFd>;
 
 impl Supervisor {
     pub(super) fn unshare(&mut self, call: &Call) -> Handled {
@@ -170,10 +165,8 @@ impl Supervisor {
         self.tasks.settle_children(call.tid);
         self.tasks.set(call.tid, ns)?;
         self.enter(self.process(call), ns);
-        if before != ns
-            && let Some(held) = self.held.get_mut(&before)
-        {
-            held.lingering = true;
+        if before != ns && self.held.contains_key(&before) {
+            self.lingering.insert(before);
         }
         Ok(Answer::Value(0))
     }
@@ -186,14 +179,20 @@ impl Supervisor {
         if !self.held.contains_key(&ns) {
             self.backend.hold(self.setup.launch, ns);
         }
-        let held = self.held.entry(ns).or_default();
-        if let std::collections::btree_map::Entry::Vacant(slot) = held.watched.entry(process) {
-            match sys::pidfd_open(process) {
-                Ok(fd) => {
-                    slot.insert(fd);
+        if let Entry::Vacant(slot) = self.held.entry(ns).or_default().entry(process) {
+            let watch = |process: OwnedFd| {
+                let ready = libc::EPOLLIN as u32;
+                sys::epoll_add(self.ends.as_fd(), process.as_fd(), ready, ns.0.into())?;
+                Ok(process)
+            };
+            match sys::pidfd_open(process).and_then(watch) {
+                Ok(process) => {
+                    slot.insert(process);
                 }
                 // The process has ended, or descriptors have run out: recheck soon instead.
-                Err(_) => held.lingering = true,
+                Err(_) => {
+                    self.lingering.insert(ns);
+                }
             }
         }
     }
@@ -205,34 +204,46 @@ impl Supervisor {
             return;
         }
         let (inside, with_file) = self.users(ns);
+        let ends = self.ends.as_fd();
         if inside.is_empty() && with_file.is_empty() {
-            self.held.remove(&ns);
+            for (_, process) in self.held.remove(&ns).into_iter().flatten() {
+                sys::epoll_remove(ends, process.as_fd());
+            }
+            self.lingering.remove(&ns);
             self.backend.release(self.setup.launch, ns);
             return;
         }
-        if let Some(held) = self.held.get_mut(&ns) {
-            held.watched
-                .retain(|process, _| inside.contains(process) || with_file.contains(process));
-            held.lingering = !with_file.is_empty();
+        if let Some(users) = self.held.get_mut(&ns) {
+            users.retain(|process, fd| {
+                let stays = inside.contains(process) || with_file.contains(process);
+                if !stays {
+                    // A child of this process may have the descriptor, too, until it executes a program.
+                    sys::epoll_remove(ends, fd.as_fd());
+                }
+                stays
+            });
         }
+        self.lingering.remove(&ns);
         for process in inside.into_iter().chain(with_file.iter().copied()) {
             self.enter(process, ns);
         }
-        if !with_file.is_empty()
-            && let Some(held) = self.held.get_mut(&ns)
-        {
-            held.lingering = true;
+        if !with_file.is_empty() && self.held.contains_key(&ns) {
+            self.lingering.insert(ns);
         }
     }
 
     pub(super) fn recheck_lingering(&mut self) {
-        let lingering: Vec<NsId> = self
-            .held
-            .iter()
-            .filter(|(_, held)| held.lingering)
-            .map(|(&ns, _)| ns)
-            .collect();
+        let lingering: Vec<NsId> = self.lingering.iter().copied().collect();
         for ns in lingering {
+            self.recheck(ns);
+        }
+    }
+
+    /// Checks the namespaces whose processes have ended.
+    pub(super) fn recheck_ended(&mut self) {
+        let ended = sys::epoll_ready(self.ends.as_fd());
+        let namespaces: BTreeSet<NsId> = ended.into_iter().map(|ns| NsId(ns as u32)).collect();
+        for ns in namespaces {
             self.recheck(ns);
         }
     }

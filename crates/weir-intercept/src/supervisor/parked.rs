@@ -195,9 +195,11 @@ impl Supervisor {
     }
 
     /// Serves the calls whose descriptors are ready. `events` are those of [`Calls::fds`].
-    pub(super) fn resume(&mut self, events: &[i16]) {
+    pub(super) fn resume(&mut self, mut events: impl Iterator<Item = i16> + Clone) {
+        if events.clone().all(|event| event == 0) {
+            return self.look();
+        }
         let mut ready: Vec<Parked> = Vec::new();
-        let mut events = events.iter();
         // The next call of a listener is polled after the first has been served.
         let mut follower = false;
         let mut waiting = std::mem::take(&mut self.calls.parked)

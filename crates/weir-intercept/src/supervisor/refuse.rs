@@ -27,7 +27,7 @@ impl Refused {
     }
 
     /// Returns the descriptors to poll.
-    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(super) fn fds(&self) -> impl ExactSizeIterator<Item = BorrowedFd<'_>> {
         self.sockets
             .iter()
             .map(|(connection, _)| connection.as_fd())

@@ -188,7 +188,7 @@ impl Supervisor {
         self.sockets.inet.insert(key, socket);
         let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
         if socket.is_stream() {
-            return self.listener.answer_here(call, file.as_fd(), close_on_exec);
+            return self.listener.answer_here(call, file, close_on_exec);
         }
         self.hand_out_trapped(call, &file, close_on_exec)
     }
