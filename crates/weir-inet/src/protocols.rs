@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use weir_packet::Packet;
+use weir_packet::{Flags, Packet};
 use weir_sync::hash::RcuHash;
 use weir_sync::rcu::{Domain, Guard};
 
@@ -75,5 +75,19 @@ impl Protocols {
     pub fn add_failed(&self, domain: &Domain, protocol: Protocol, failed: Failed, guard: &Guard) {
         let all = self.errors.get_or_init(|| RcuHash::new(domain));
         all.insert(protocol, failed, guard);
+    }
+}
+
+/// Clears the metadata that belongs to the packet's path so far (`skb_scrub_packet`).
+pub fn scrub(cx: &Cx<'_>, packet: &mut Packet, elsewhere: bool) {
+    packet.set_tunnel(None);
+    packet.set_conn(None);
+    packet.set_vlan(None);
+    packet.unset_transport();
+    packet.flags = Flags::NONE;
+    (packet.iif, packet.queue, packet.hash) = (0, 0, 0);
+    packet.time = cx.now;
+    if elsewhere {
+        packet.mark = 0;
     }
 }

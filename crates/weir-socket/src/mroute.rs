@@ -2,9 +2,6 @@
 //! The socket of a multicast routing daemon: a raw socket of IGMP, or of ICMPv6 (`ip_mroute_setsockopt`,
 //! `ip_mroute_getsockopt`, `ipmr_ioctl`, and those of IPv6 in `net/ipv6/ip6mr.c`). What it asks for is in
 //! [`weir_inet::multicast`].
-//!
-//! Not served, as without the kernel's options for them: PIM (`MRT_PIM`, `MRT6_PIM`, VIFs with `VIFF_REGISTER` or
-//! `MIFF_REGISTER`).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -210,6 +207,10 @@ fn set<F: Family>(
             router.set_assert(number(value)? != 0);
             Ok(())
         }
+        mrt::PIM => {
+            router.set_pim(number(value)?);
+            Ok(())
+        }
         mrt::TABLE => {
             let table = number(value)? as u32;
             // Names of devices hold the number of their table.
@@ -289,15 +290,20 @@ fn entry6(value: &[u8], proxy: bool) -> Result<NewEntry<Ipv6Addr>, i32> {
 /// # Errors
 /// EOPNOTSUPP for other sockets, ENOPROTOOPT.
 pub fn get(socket: &Socket, name: i32) -> Result<Vec<u8>, i32> {
-    fn asserts<F: Family>(socket: &Socket) -> bool {
-        let router = multicast::of::<F>(socket.ns(), chosen::<F>(socket));
-        router.is_some_and(|router| router.asserts())
-    }
     check(socket)?;
+    match socket.is_v6() {
+        true => get_of::<V6>(socket, name),
+        false => get_of::<V4>(socket, name),
+    }
+}
+
+fn get_of<F: Family>(socket: &Socket, name: i32) -> Result<Vec<u8>, i32> {
+    let router = multicast::of::<F>(socket.ns(), chosen::<F>(socket));
+    let flag = |get: fn(&Router<F>) -> bool| of_int(router.is_some_and(get).into());
     match name {
         mrt::VERSION => Ok(of_int(VERSION)),
-        mrt::ASSERT if socket.is_v6() => Ok(of_int(asserts::<V6>(socket).into())),
-        mrt::ASSERT => Ok(of_int(asserts::<V4>(socket).into())),
+        mrt::ASSERT => Ok(flag(Router::asserts)),
+        mrt::PIM => Ok(flag(Router::speaks_pim)),
         _ => Err(errno::ENOPROTOOPT),
     }
 }

@@ -138,6 +138,18 @@ fn multicast_routes_of_ipv6_by_netlink() {
     same_as_linux("mroute6-netlink");
 }
 
+/// PIM: the register VIF, reports with whole packets, received registers, for root and for an ordinary user.
+#[test]
+fn multicast_routes_by_pim() {
+    same_for_all_users("mroute-pim");
+}
+
+/// The same of IPv6.
+#[test]
+fn multicast_routes_of_ipv6_by_pim() {
+    same_for_all_users("mroute6-pim");
+}
+
 /// Several multicast routing tables, for root and for an ordinary user.
 #[test]
 fn multicast_routing_tables() {

@@ -51,6 +51,8 @@ const REPORT_V1: u8 = 0x12;
 const REPORT_V2: u8 = 0x16;
 /// `IGMP_HOST_LEAVE_MESSAGE`
 const LEAVE: u8 = 0x17;
+/// `IGMP_PIM`
+const PIM: u8 = 0x14;
 /// `IGMPV3_HOST_MEMBERSHIP_REPORT`
 const REPORT_V3: u8 = 0x22;
 /// `IGMPV3_MODE_IS_EXCLUDE`: of no source, that is, the host is in the group.
@@ -383,6 +385,11 @@ pub(super) fn receive(
         }
         _ => Ok(()),
     }
+}
+
+/// Returns whether a message is one of PIM version 1 (`IGMP_PIM`).
+pub(super) fn is_pim(packet: &Packet, at: usize) -> bool {
+    packet.data().get(at) == Some(&PIM)
 }
 
 /// Handles another host's report of a group: one suffices (`igmp_heard_report`).

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use weir_packet::header::icmp::{ICMP_DEST_UNREACH, ICMP_PORT_UNREACH, ICMP_PROT_UNREACH};
 use weir_packet::header::ipv4::{
-    IP_DF, IPPROTO_ICMP, IPPROTO_IGMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_UDPLITE,
+    IP_DF, IPPROTO_ICMP, IPPROTO_IGMP, IPPROTO_PIM, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_UDPLITE,
 };
 use weir_packet::header::transport::{TCP_ACK, TCP_FIN, TCP_RST, TCP_SYN, fill_check_v4, tcp};
 use weir_packet::header::{Ipv4, Tcp, TcpMut, Udp};
@@ -55,7 +55,9 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Pa
     });
     let counter = match protocol {
         _ if raw || receive.is_some() => Ip::InDelivers,
-        IPPROTO_ICMP | IPPROTO_UDP | IPPROTO_UDPLITE | IPPROTO_TCP | IPPROTO_IGMP => Ip::InDelivers,
+        IPPROTO_ICMP | IPPROTO_UDP | IPPROTO_UDPLITE | IPPROTO_TCP | IPPROTO_IGMP | IPPROTO_PIM => {
+            Ip::InDelivers
+        }
         _ => Ip::InUnknownProtos,
     };
     cx.mib(ns).ip.add(counter, 1);
@@ -64,19 +66,16 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Pa
         IPPROTO_UDP | IPPROTO_UDPLITE => udp(cx, device, ns, packet, at, to),
         IPPROTO_TCP => reset(cx, device, ns, packet, at, to),
         IPPROTO_IGMP => match super::igmp::receive(cx, device, &packet, at) {
+            Ok(()) if super::igmp::is_pim(&packet, at) => pim(cx, device, ns, packet, at),
             Ok(()) => cx.consume(packet),
             Err(reason) => cx.drop(device, Place::Ipv4Local, reason, packet),
         },
+        IPPROTO_PIM => pim(cx, device, ns, packet, at),
         _ => {
             let mut packet = packet;
             let mut code = ICMP_PROT_UNREACH;
             if let (Some(receive), Some(header)) = (receive, Ipv4::new(packet.data())) {
-                let outer = Outer {
-                    src: header.src().into(),
-                    dst: header.dst().into(),
-                    tos: header.tos(),
-                    ttl: header.ttl(),
-                };
+                let outer = outer(&header);
                 packet = match receive(cx, device, &outer, at, packet) {
                     Some(packet) => packet,
                     None => return,
@@ -91,6 +90,34 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Pa
             }
             cx.drop(device, Place::Ipv4Local, DropReason::IP_NOPROTO, packet);
         }
+    }
+}
+
+/// Passes a message of PIM to multicast routing. Nobody is told if that takes none (`pim_rcv`, `pim_rcv_v1`).
+fn pim(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Packet, at: usize) {
+    let protocol = Protocol {
+        ipv6: false,
+        number: IPPROTO_PIM,
+    };
+    let receive = protocols(ns).receiver(protocol, cx.guard);
+    let left = match (
+        receive,
+        Ipv4::new(packet.data()).map(|header| outer(&header)),
+    ) {
+        (Some(receive), Some(outer)) => receive(cx, device, &outer, at, packet),
+        _ => Some(packet),
+    };
+    if let Some(packet) = left {
+        cx.drop(device, Place::Ipv4Local, DropReason::NOT_SPECIFIED, packet);
+    }
+}
+
+fn outer(header: &Ipv4<'_>) -> Outer {
+    Outer {
+        src: header.src().into(),
+        dst: header.dst().into(),
+        tos: header.tos(),
+        ttl: header.ttl(),
     }
 }
 

@@ -8,9 +8,10 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_netlink::{errno, rta};
-use weir_packet::header::Ipv4;
-use weir_packet::header::ipv4::IPPROTO_IGMP;
+use weir_packet::checksum::verify;
+use weir_packet::header::ipv4::{IPPROTO_IGMP, IPPROTO_PIM};
 use weir_packet::header::ipv4_options::Compiled;
+use weir_packet::header::{ETH_P_IP, Ipv4};
 use weir_packet::{DropReason, Flags, Packet, edit};
 use weir_sync::once_box::OnceBox;
 
@@ -28,18 +29,29 @@ use crate::fib::rule::Entry;
 use crate::layers::{Hears, Module};
 use crate::listen::{self, ConfEvent, conf4};
 use crate::mib::{Count, Ip};
-use crate::multicast::{self, Event, Family, Key, NewVif, Vif, tables};
+use crate::multicast::{
+    self, Event, Family, Key, NewVif, PIM, Vif, is_pim_register, report, tables,
+};
 use crate::namespace::Namespace;
+use crate::protocols::{Protocol, protocols};
 use crate::settings::{HasIp, Ipv4Conf, WithSettings};
 use crate::stack::Stack;
+use crate::udp::Outer;
 
 /// The protocol by which Linux routes what it forwards (`IPPROTO_IPIP`).
 const IPPROTO_IPIP: u8 = 4;
+
+/// `PIM_V1_VERSION`
+const PIM_V1_VERSION: [u8; 4] = [16, 0, 0, 0];
+/// `PIM_V1_REGISTER`
+const PIM_V1_REGISTER: u8 = 1;
 
 /// Flags of a VIF (`VIFF_*`).
 mod flag {
     /// An IP tunnel.
     pub const TUNNEL: u8 = 1;
+    /// What leaves by it goes to the daemon.
+    pub const REGISTER: u8 = 4;
     /// The device is given by its index.
     pub const USE_IFINDEX: u8 = 8;
 }
@@ -75,6 +87,11 @@ impl Family for V4 {
     type Prefix = u32;
 
     const TABLE: u32 = rta::table::DEFAULT;
+    const REGISTER: u16 = flag::REGISTER as u16;
+    const OWNED: u16 = (flag::TUNNEL | flag::REGISTER) as u16;
+    const REGISTER_NAME: &'static str = "pimreg";
+    const REGISTER_MTU: u32 = 1500 - Ipv4::LEN as u32 - PIM as u32;
+    const ETHERTYPE: u16 = ETH_P_IP;
     const TABLES: u32 = 1_000_000_000;
     const PLACE: Place = Place::Ipv4Forward;
     const JUDGES_OWN: bool = false;
@@ -116,7 +133,18 @@ impl Family for V4 {
         Some((key, header.ttl()))
     }
 
-    fn report(packet: &[u8], kind: u8, vif: u8) -> Option<Vec<u8>> {
+    fn report(packet: &[u8], kind: u8, vif: u16) -> Option<Vec<u8>> {
+        let [low, high] = vif.to_le_bytes();
+        if matches!(kind, report::WHOLE | report::WRONG_VIF_WHOLE) {
+            let mut head = *packet.first_chunk::<{ Ipv4::LEN }>()?;
+            let whole = Ipv4::new(packet)?
+                .total_len()
+                .wrapping_add(Ipv4::LEN as u16);
+            head[0] = 0x45;
+            head[2..4].copy_from_slice(&whole.to_be_bytes());
+            head[8..12].copy_from_slice(&[kind, 0, low, high]);
+            return Some([&head, packet].concat());
+        }
         // A `struct igmpmsg` is a header with other fields; a `struct igmphdr` follows.
         let len = Ipv4::new(packet)?.header_len();
         let igmp = [kind, 0, 0, 0, 0, 0, 0, 0];
@@ -125,8 +153,17 @@ impl Family for V4 {
         let head = report.first_chunk_mut::<{ Ipv4::LEN }>()?;
         // The kind, a zero and the VIF take the places of TTL, protocol and checksum.
         head[2..4].copy_from_slice(&whole.to_be_bytes());
-        head[8..12].copy_from_slice(&[kind, 0, vif, 0]);
+        head[8..12].copy_from_slice(&[kind, 0, low, high]);
         Some(report)
+    }
+
+    fn prepare(host: &Host<'_>, device: &Device) {
+        device.conf().ipv4.set(Ipv4Conf::RpFilter, 0);
+        let protocol = Protocol {
+            ipv6: false,
+            number: IPPROTO_PIM,
+        };
+        protocols(host.ns).add(&host.stack.domain, protocol, receive_pim, host.guard);
     }
 
     fn send<'g, 'c: 'g>(
@@ -148,8 +185,12 @@ impl Family for V4 {
 /// Adds a VIF for the socket with a cookie (`MRT_ADD_VIF`).
 ///
 /// # Errors
-/// EADDRINUSE if the number is taken, EADDRNOTAVAIL without a device, ENOBUFS for a tunnel, EINVAL for other flags.
+/// EADDRINUSE if the number is taken, EADDRNOTAVAIL without a device, ENOBUFS for a tunnel and for a register VIF
+/// whose device's name is taken, EINVAL for other flags.
 pub fn add_vif(host: &Host<'_>, router: &Router, new: &NewVif<V4>, cookie: u64) -> Result<(), i32> {
+    if new.flags == flag::REGISTER {
+        return router.add_own_vif(host, new, cookie, || router.make_register(host));
+    }
     router.add_vif(host, new, cookie, || {
         let device = match new.flags {
             flag::TUNNEL => return Err(errno::ENOBUFS),
@@ -189,6 +230,40 @@ pub(super) fn input<'g, 'c: 'g>(
         }
     }
     multicast::input::<V4>(cx, (device, ns), router, packet, local, options, groups)
+}
+
+/// Takes a message of PIM to this host, and has the register device receive the packet of a register (`pim_rcv`, or
+/// `pim_rcv_v1` if it is one of IGMP).
+fn receive_pim(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    _: &Outer,
+    at: usize,
+    packet: Packet,
+) -> Option<Packet> {
+    let ns = device.namespace(cx.guard);
+    let v2 = Ipv4::new(packet.data()).is_some_and(|header| header.protocol() == IPPROTO_PIM);
+    let message = packet.data().get(at..).unwrap_or_default();
+    let split: Option<(&[u8; PIM], &[u8])> = message.split_first_chunk();
+    let is_register = split.is_some_and(|(head, inner)| {
+        let kind = match v2 {
+            true => is_pim_register(head) && (verify(head) || verify(message)),
+            false => {
+                let router = tables::of_packet::<V4>(ns, device, &packet, cx.guard);
+                router.ok().flatten().is_some_and(Router::speaks_pim)
+                    && head[1] == PIM_V1_REGISTER
+                    && head[4..] == PIM_V1_VERSION
+            }
+        };
+        kind && Ipv4::new(inner).is_some_and(|inner| {
+            let len = usize::from(inner.total_len());
+            Ipv4Addr::from(inner.dst()).is_multicast() && len != 0 && len + PIM <= message.len()
+        })
+    });
+    match is_register {
+        true => multicast::decapsulate::<V4>(cx, (device, ns), packet, at + PIM),
+        false => Some(packet),
+    }
 }
 
 /// The copy of a packet that comes back to its host from the device that sent it (`ip_mc_finish_output`). Returns it if it

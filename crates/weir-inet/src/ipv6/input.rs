@@ -13,6 +13,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use weir_netlink::ifla::arphrd;
 use weir_netlink::{errno, rta};
 use weir_packet::header::icmp::{
     ICMPV6_ADM_PROHIBITED, ICMPV6_DEST_UNREACH, ICMPV6_HDR_FIELD, ICMPV6_NOROUTE, ICMPV6_PARAMPROB,
@@ -387,8 +388,10 @@ pub(super) fn route<'g>(
     {
         return *way;
     }
+    // What a register device receives came by another, whose route to groups will do (`ip6_route_input_lookup`).
+    let registers = || device.link.hardware_type() == arphrd::PIMREG;
     let flags = LookupFlags {
-        iface: needs_device(dst),
+        iface: needs_device(dst) && !registers(),
         input: true,
         ..LookupFlags::default()
     };

@@ -10,6 +10,7 @@
 //! | ICMPv6 | [`super::icmp`] |
 //! | UDP, UDP-Lite | a tunnel's or a program's socket; without one, port unreachable, except for groups |
 //! | TCP | a program's socket; without one, reset |
+//! | PIM | [`super::multicast`], while it has a register device |
 //! | none | dropped |
 //! | any other, including hop-by-hop options | parameter problem, unknown next header |
 //!
@@ -26,6 +27,7 @@ use weir_packet::header::icmp::{
     ICMPV6_DEST_UNREACH, ICMPV6_HDR_FIELD, ICMPV6_PARAMPROB, ICMPV6_PORT_UNREACH,
     ICMPV6_UNK_NEXTHDR,
 };
+use weir_packet::header::ipv4::IPPROTO_PIM;
 use weir_packet::header::ipv6::{
     IPPROTO_ICMPV6, NEXTHDR_DEST, NEXTHDR_FRAGMENT, NEXTHDR_NONE, NEXTHDR_ROUTING,
 };
@@ -126,6 +128,11 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, owner: &Arc<Device>, packe
             IPPROTO_ICMPV6 => return icmp::receive(cx, device, cursor.at, packet),
             IPPROTO_UDP | IPPROTO_UDPLITE => return udp(cx, device, next, cursor.at, packet),
             IPPROTO_TCP => return tcp_reset(cx, device, cursor.at, packet),
+            // Multicast routing takes none (`pim6_rcv`).
+            IPPROTO_PIM => {
+                cx.mib6(owner).ip(Ip::InDelivers, 1);
+                return drop_local(cx, device, DropReason::NOT_SPECIFIED, packet);
+            }
             _ if raw => {
                 cx.mib6(owner).ip(Ip::InDelivers, 1);
                 return cx.consume(packet);

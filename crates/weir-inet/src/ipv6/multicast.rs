@@ -9,11 +9,13 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use weir_netlink::{errno, rta};
+use weir_packet::checksum::{verify, verify_v6};
 use weir_packet::edit::ipv6_decrement_hop_limit;
-use weir_packet::header::Ipv6;
 use weir_packet::header::icmp::ICMPV6_PKT_TOOBIG;
+use weir_packet::header::ipv4::IPPROTO_PIM;
 use weir_packet::header::ipv6::{IPPROTO_ICMPV6, NEXTHDR_HOP, upper_layer};
 use weir_packet::header::ipv6_ext::tlvs;
+use weir_packet::header::{ETH_P_IPV6, Ipv6};
 use weir_packet::{Batch, DropReason, Flags, Packet};
 use weir_sync::once_box::OnceBox;
 
@@ -28,15 +30,22 @@ use crate::fib::rule::Entry;
 use crate::layers::{Hears, Module};
 use crate::listen::{self, ConfEvent, conf6};
 use crate::mib::{Count, Ip};
-use crate::multicast::{self, Event, Family, Key, NewVif, Vif, tables};
+use crate::multicast::{
+    self, Event, Family, Key, NewVif, PIM, Vif, is_pim_register, report, tables,
+};
 use crate::namespace::Namespace;
+use crate::protocols::{Protocol, protocols};
 use crate::settings::{HasIp, Ipv6Conf, WithSettings};
 use crate::stack::Stack;
+use crate::udp::Outer;
 
 /// `IPV6_TLV_ROUTERALERT`
 const ROUTER_ALERT: u8 = 5;
 /// The ICMPv6 types of MLD (`ipv6_is_mld`).
 const MLD: [u8; 4] = [130, 131, 132, 143];
+
+/// The flag of a MIF whose packets go to the daemon (`MIFF_REGISTER`).
+const REGISTER: u8 = 1;
 
 /// IPv6, whose multicast packets are routed.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +69,11 @@ impl Family for V6 {
     type Prefix = u128;
 
     const TABLE: u32 = rta::table::MAIN;
+    const REGISTER: u16 = REGISTER as u16;
+    const OWNED: u16 = REGISTER as u16;
+    const REGISTER_NAME: &'static str = "pim6reg";
+    const REGISTER_MTU: u32 = 1500 - Ipv6::LEN as u32 - PIM as u32;
+    const ETHERTYPE: u16 = ETH_P_IPV6;
     const TABLES: u32 = 100_000_000;
     const PLACE: Place = Place::Ipv6Forward;
     const JUDGES_OWN: bool = true;
@@ -100,16 +114,29 @@ impl Family for V6 {
         Some((key, header.hop_limit()))
     }
 
-    fn report(packet: &[u8], kind: u8, vif: u8) -> Option<Vec<u8>> {
+    fn report(packet: &[u8], kind: u8, vif: u16) -> Option<Vec<u8>> {
         let header = Ipv6::new(packet)?;
-        // A `struct mrt6msg` has the addresses where the header has them. As many bytes follow, which mean nothing.
+        // A `struct mrt6msg` has the addresses where the header has them. Unless the packet follows, as many bytes do, which
+        // mean nothing.
         let mut report = vec![0; 2 * Ipv6::LEN];
+        if matches!(kind, report::WHOLE | report::WRONG_VIF_WHOLE) {
+            report.truncate(Ipv6::LEN);
+            report.extend_from_slice(packet);
+        }
         let head = report.first_chunk_mut::<{ Ipv6::LEN }>()?;
         head[1] = kind;
-        head[2..4].copy_from_slice(&u16::from(vif).to_ne_bytes());
+        head[2..4].copy_from_slice(&vif.to_ne_bytes());
         head[8..24].copy_from_slice(&header.src());
         head[24..40].copy_from_slice(&header.dst());
         Some(report)
+    }
+
+    fn prepare(host: &Host<'_>, _: &Device) {
+        let protocol = Protocol {
+            ipv6: true,
+            number: IPPROTO_PIM,
+        };
+        protocols(host.ns).add(&host.stack.domain, protocol, receive_pim, host.guard);
     }
 
     fn send<'g, 'c: 'g>(
@@ -129,7 +156,8 @@ impl Family for V6 {
 /// Adds a MIF for the socket with a cookie (`MRT6_ADD_MIF`). `flags` are `MIFF_*`.
 ///
 /// # Errors
-/// EADDRINUSE if the number is taken, EADDRNOTAVAIL without a device, EINVAL for flags.
+/// EADDRINUSE if the number is taken, EADDRNOTAVAIL without a device, ENOBUFS for a register MIF whose device's name
+/// is taken, EINVAL for other flags.
 pub fn add_mif(
     host: &Host<'_>,
     router: &Router,
@@ -143,6 +171,9 @@ pub fn add_mif(
         flags,
         ends: (),
     };
+    if flags == REGISTER {
+        return router.add_own_vif(host, &new, cookie, || router.make_register(host));
+    }
     router.add_vif(host, &new, cookie, || {
         if flags != 0 {
             return Err(errno::EINVAL);
@@ -180,6 +211,37 @@ pub(super) fn input<'g, 'c: 'g>(
         return multicast::unless::<V6>(local, cx, device, packet);
     };
     multicast::input::<V6>(cx, (device, ns), router, packet, local, None, &mut ())
+}
+
+/// Takes a message of PIM to this host, and has the register device receive the packet of a register (`pim6_rcv`).
+fn receive_pim(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    _: &Outer,
+    at: usize,
+    packet: Packet,
+) -> Option<Packet> {
+    let ns = device.namespace(cx.guard);
+    let outer = Ipv6::new(packet.data());
+    let message = packet.data().get(at..).unwrap_or_default();
+    let split: Option<(&[u8; PIM], &[u8])> = message.split_first_chunk();
+    let parts = split.and_then(|(head, inner)| Some((head, outer?, Ipv6::new(inner)?)));
+    let is_register = parts.is_some_and(|(head, outer, inner)| {
+        let len = usize::from(inner.payload_len());
+        is_pim_register(head)
+            && (verify_v6(outer.src(), outer.dst(), IPPROTO_PIM, head) || verify(message))
+            && Ipv6Addr::from(inner.dst()).is_multicast()
+            && len != 0
+            && len + PIM <= message.len()
+    });
+    let left = match is_register {
+        true => multicast::decapsulate::<V6>(cx, (device, ns), packet, at + PIM),
+        false => Some(packet),
+    };
+    if let Some(packet) = left {
+        cx.drop(device, Place::Ipv6Local, DropReason::NOT_SPECIFIED, packet);
+    }
+    None
 }
 
 /// Returns whether the hop-by-hop options have a router alert for MLD.

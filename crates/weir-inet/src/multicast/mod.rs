@@ -8,19 +8,20 @@
 //! | [`vif`] | the devices between which packets are routed |
 //! | [`tables`] | the tables of a namespace, and the rules that choose one |
 //! | `path` | the packet path |
+//! | `register` | the register VIF of PIM |
 //! | [`crate::ipv4::multicast`], [`crate::ipv6::multicast`] | what differs: headers, reports, the way out |
 //!
 //! A namespace has several tables of a family, each with a daemon, VIFs and entries of its own, and none before their first
 //! use. Rules choose the table of a packet ([`tables`]). Packets read VIFs and entries under RCU. A packet without an entry takes the table's lock, waits, and is reported
 //! to the daemon. The entry that the daemon adds sends it on. VIFs are called MIFs in IPv6.
 //!
-//! Not implemented: PIM (`MRT_PIM`, `MRT6_PIM` and the register VIF, as without `CONFIG_IP_PIMSM_V2` and
-//! `CONFIG_IPV6_PIMSM_V2`), reports of groups by this host in the way of packets of its programs. A packet that was
+//! Not implemented: reports of groups by this host in the way of packets of its programs. A packet that was
 //! forwarded and is delivered to a member on the outgoing device is not forwarded again. (In Linux an entry whose parent is
 //! also an outgoing VIF may forward it until its TTL ends.)
 
 pub mod cache;
 mod path;
+mod register;
 pub mod tables;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,8 @@ use weir_sync::rcu::{Domain, Guard, Published};
 pub use cache::{Address, Entry, Key, MAX_VIFS};
 pub(crate) use path::{copy, input, unless};
 pub use path::{resolve, resolve_later};
+pub use register::PIM;
+pub(crate) use register::{decapsulate, is_pim_register};
 pub use tables::{Routers, all, exists, make, of};
 pub use vif::{Vif, Vifs};
 
@@ -54,7 +57,7 @@ use crate::fib;
 use crate::fib::host::{AnyRule, Host};
 use crate::namespace::Namespace;
 use crate::stack::Stack;
-use weir_core::netdev::ask_for_all;
+use weir_core::netdev::{ask_for_all, unregister};
 
 /// A family of addresses, whose packets are routed.
 pub trait Family: Copy + std::fmt::Debug + Send + Sync + 'static {
@@ -72,6 +75,16 @@ pub trait Family: Copy + std::fmt::Debug + Send + Sync + 'static {
 
     /// The number of the table that every namespace has.
     const TABLE: u32;
+    /// The flag of a register VIF.
+    const REGISTER: u16;
+    /// The flags of VIFs whose devices come and go with them.
+    const OWNED: u16;
+    /// The name of the register device of [`TABLE`](Self::TABLE), with which those of others begin.
+    const REGISTER_NAME: &'static str;
+    /// The MTU of register devices in bytes.
+    const REGISTER_MTU: u32;
+    /// `ETH_P_*`
+    const ETHERTYPE: u16;
     /// The least number that no other table can have.
     const TABLES: u32;
     /// Where packets that are not forwarded are dropped.
@@ -94,7 +107,9 @@ pub trait Family: Copy + std::fmt::Debug + Send + Sync + 'static {
     /// Returns the source, the group and the time to live of a packet that begins with its header.
     fn head(packet: &[u8]) -> Option<(Key<Self::Address>, u8)>;
     /// Returns the bytes of a report about a packet by a VIF; `kind` is one of [`report`].
-    fn report(packet: &[u8], kind: u8, vif: u8) -> Option<Vec<u8>>;
+    fn report(packet: &[u8], kind: u8, vif: u16) -> Option<Vec<u8>>;
+    /// Sets up a register device that has been made, and has the namespace take registers.
+    fn prepare(host: &Host<'_>, device: &Device);
     /// Sends a packet that `device` has received by a VIF.
     fn send<'g, 'c: 'g>(
         cx: &mut Cx<'c>,
@@ -126,6 +141,10 @@ pub mod report {
     pub const NO_CACHE: u8 = 1;
     /// A packet came by the wrong VIF.
     pub const WRONG_VIF: u8 = 2;
+    /// A packet left by the register VIF. It follows the report.
+    pub const WHOLE: u8 = 3;
+    /// A packet came by the wrong VIF. It follows the report.
+    pub const WRONG_VIF_WHOLE: u8 = 4;
 }
 
 /// The socket of a routing daemon.
@@ -244,6 +263,10 @@ pub struct Router<F: Family> {
     cache: Cache<F::Address>,
     /// The daemon wants to know of packets by the wrong VIF.
     assert: AtomicBool,
+    /// The daemon speaks PIM.
+    pim: AtomicBool,
+    /// Reports of packets by the wrong VIF are followed by one with the packet.
+    wrong_whole: AtomicBool,
     state: Mutex<State<F>, order::MulticastRoutes>,
 }
 
@@ -323,6 +346,8 @@ impl<F: Family> Router<F> {
             vifs: Published::new(domain, Vifs::default()),
             cache: Cache::new(domain),
             assert: AtomicBool::new(false),
+            pim: AtomicBool::new(false),
+            wrong_whole: AtomicBool::new(false),
             state: Mutex::new(State::default()),
         }
     }
@@ -361,26 +386,56 @@ impl<F: Family> Router<F> {
         }
         F::count(host.stack, host.ns, &Target::All, -1);
         state.daemon = None;
-        self.flush_locked(host, &mut state, flush::VIFS | flush::ENTRIES);
+        let gone = self.flush_locked(host, &mut state, flush::VIFS | flush::ENTRIES);
+        drop(state);
+        unregister(host.stack, &gone);
         Ok(())
+    }
+
+    /// Fails if a VIF cannot be added beside others.
+    fn check_room(vifs: &Vifs<F>, new: &NewVif<F>) -> Result<(), i32> {
+        let registers = u16::from(new.flags) & F::REGISTER != 0;
+        match vifs.get(new.number).is_some() || registers && vifs.register().is_some() {
+            true => Err(errno::EADDRINUSE),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds a VIF with a device of its own, which `make` makes, for the socket with a cookie.
+    ///
+    /// # Errors
+    /// As [`add_vif`](Self::add_vif), EADDRINUSE for a second register VIF.
+    pub(crate) fn add_own_vif(
+        &self,
+        host: &Host<'_>,
+        new: &NewVif<F>,
+        cookie: u64,
+        make: impl FnOnce() -> Result<Arc<Device>, i32>,
+    ) -> Result<(), i32> {
+        Self::check_room(self.vifs.load(host.guard), new)?;
+        // Devices come and go without the table's lock.
+        let device = make()?;
+        let added = self.add_vif(host, new, cookie, || Ok(&device));
+        if added.is_err() {
+            unregister(host.stack, &[device]);
+        }
+        added
     }
 
     /// Adds a VIF for the socket with a cookie. `find` returns its device.
     ///
     /// # Errors
     /// EADDRINUSE if the number is taken, EADDRNOTAVAIL for a device that leaves, those of `find`.
-    pub(crate) fn add_vif<'g>(
+    pub(crate) fn add_vif<'d>(
         &self,
-        host: &Host<'g>,
+        host: &Host<'_>,
         new: &NewVif<F>,
         cookie: u64,
-        find: impl FnOnce() -> Result<&'g Arc<Device>, i32>,
+        find: impl FnOnce() -> Result<&'d Arc<Device>, i32>,
     ) -> Result<(), i32> {
         let state = self.lock();
         let vifs = self.vifs.load(host.guard);
-        if vifs.get(new.number).is_some() {
-            return Err(errno::EADDRINUSE);
-        }
+        Self::check_room(vifs, new)?;
         let device = find()?;
         if device.is_leaving() {
             return Err(errno::EADDRNOTAVAIL);
@@ -412,11 +467,11 @@ impl<F: Family> Router<F> {
     /// # Errors
     /// EADDRNOTAVAIL if there is none of the number.
     pub fn delete_vif(&self, host: &Host<'_>, number: u8) -> Result<(), i32> {
-        let _state = self.lock();
-        match self.remove_vif(host, number) {
-            true => Ok(()),
-            false => Err(errno::EADDRNOTAVAIL),
-        }
+        let state = self.lock();
+        let vif = self.remove_vif(host, number).ok_or(errno::EADDRNOTAVAIL)?;
+        drop(state);
+        unregister(host.stack, vif.own_device().as_slice());
+        Ok(())
     }
 
     /// Adds an entry or changes one (`ipmr_mfc_add`, `ip6mr_mfc_add`). The caller sends the returned packets on by
@@ -493,7 +548,8 @@ impl<F: Family> Router<F> {
 
     /// Removes what the flags name ([`flush`]; `mroute_clean_tables`).
     pub fn flush(&self, host: &Host<'_>, flags: i32) {
-        self.flush_locked(host, &mut self.lock(), flags);
+        let gone = self.flush_locked(host, &mut self.lock(), flags);
+        unregister(host.stack, &gone);
     }
 
     fn lock(&self) -> MutexGuard<'_, State<F>, order::MulticastRoutes> {
@@ -552,21 +608,42 @@ impl<F: Family> Router<F> {
         self.assert.store(on, Relaxed);
     }
 
-    fn remove_vif(&self, host: &Host<'_>, number: u8) -> bool {
+    /// Returns whether the daemon speaks PIM.
+    pub fn speaks_pim(&self) -> bool {
+        self.pim.load(Relaxed)
+    }
+
+    /// Returns whether reports of packets by the wrong VIF are followed by one with the packet.
+    pub fn reports_wrong_whole(&self) -> bool {
+        self.wrong_whole.load(Relaxed)
+    }
+
+    /// Sets whether the daemon speaks PIM (`MRT_PIM`, `MRT6_PIM`). [`report::WRONG_VIF_WHOLE`] asks for these reports too.
+    pub fn set_pim(&self, value: i32) {
+        let _state = self.lock();
+        let on = value != 0;
+        if self.pim.swap(on, Relaxed) != on {
+            self.set_assert(on);
+            let whole = value == report::WRONG_VIF_WHOLE.into();
+            self.wrong_whole.store(whole, Relaxed);
+        }
+    }
+
+    /// Removes a VIF. The caller unregisters its device without the table's lock, if that is its own.
+    fn remove_vif(&self, host: &Host<'_>, number: u8) -> Option<Arc<Vif<F>>> {
         let vifs = self.vifs.load(host.guard);
-        let Some(vif) = vifs.get(number) else {
-            return false;
-        };
+        let vif = vifs.get(number)?;
         let device = vif.device.clone();
         self.vifs.replace(vifs.with(number, None));
         ask_for_all(host.stack, host.guard, &device, iff::ALLMULTI, false);
         if F::counts(&device) {
             F::count(host.stack, host.ns, &Target::Device(device), -1);
         }
-        true
+        Some(vif.clone())
     }
 
-    fn flush_locked(&self, host: &Host<'_>, state: &mut State<F>, flags: i32) {
+    /// Removes what the flags name. Returns the devices that the caller unregisters without the table's lock.
+    fn flush_locked(&self, host: &Host<'_>, state: &mut State<F>, flags: i32) -> Vec<Arc<Device>> {
         let wanted = |is_static: bool, own: i32, others: i32| {
             flags & if is_static { others } else { own } != 0
         };
@@ -578,9 +655,10 @@ impl<F: Family> Router<F> {
             });
             gone.map(|vif| vif.number).collect()
         };
-        for number in vifs {
-            self.remove_vif(host, number);
-        }
+        let removed = vifs
+            .into_iter()
+            .filter_map(|number| self.remove_vif(host, number));
+        let devices = removed.filter_map(|vif| vif.own_device()).collect();
         let gone =
             |entry: &Arc<Entry<_>>| wanted(entry.is_static, flush::ENTRIES, flush::STATIC_ENTRIES);
         let all = std::mem::take(&mut state.entries);
@@ -598,6 +676,7 @@ impl<F: Family> Router<F> {
             }
             self.stop_idle(host.stack, state);
         }
+        devices
     }
 
     /// Stops the timer if no packet waits.

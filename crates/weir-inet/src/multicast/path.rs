@@ -112,24 +112,21 @@ impl<F: Family> Router<F> {
 
     /// Reports a packet to the daemon and to the listeners. Returns whether the daemon has it (`ipmr_cache_report`,
     /// `ip6mr_cache_report`).
-    fn tell_daemon(
+    pub(super) fn tell_daemon(
         &self,
         cx: &Cx<'_>,
         (device, ns): (&Arc<Device>, &Arc<Namespace>),
         state: &State<F>,
         packet: &Packet,
-        (kind, vif): (u8, u8),
+        (kind, vif): (u8, u16),
     ) -> bool {
         let Some(daemon) = &state.daemon else {
             return false;
         };
         let report = F::report(packet.data(), kind, vif);
-        let (Some(report), Some(mut message)) = (report, cx.stack.pool.alloc(0)) else {
+        let Some(mut message) = report.and_then(|report| cx.stack.pool.packet(&report)) else {
             return false;
         };
-        if !message.append(&report) {
-            return false;
-        }
         message.set_network(0);
         F::tell(cx.stack, ns, self, &Event::Report(message.data()));
         let taken = daemon.take(cx, device, ns, &message);
@@ -192,6 +189,9 @@ impl<'g, F: Family> By<'g, F> {
                 false => packet.as_ref().and_then(|packet| copy(cx, packet)),
             };
             match (one, self.vifs.get(number as u8)) {
+                (Some(one), Some(vif)) if vif.flags & F::REGISTER != 0 => {
+                    self.router.register(cx, (device, ns), vif, one);
+                }
                 (Some(one), Some(vif)) => F::send(cx, (device, ns), vif, one, options, out),
                 (Some(one), None) => drop::<F>(cx, device, one),
                 (None, _) => device.count_drop(F::PLACE, DropReason::NOMEM),
@@ -226,14 +226,21 @@ impl<'g, F: Family> By<'g, F> {
 
     /// Tells the daemon of a packet by a VIF that other packets of the entry leave by.
     fn assert(&self, cx: &Cx<'_>, (device, ns): (&Arc<Device>, &Arc<Namespace>), packet: &Packet) {
-        let Some(vif) = self.vif.filter(|vif| self.entry.leads_to(*vif)) else {
+        let router = self.router;
+        // PIM has packets come by other VIFs when it changes trees.
+        let told = |vif: &u8| router.speaks_pim() || self.entry.leads_to(*vif);
+        let Some(vif) = self.vif.filter(told) else {
             return;
         };
-        if self.router.asserts() && self.entry.uses.may_report(cx.now) {
-            let state = self.router.lock();
-            let what = (report::WRONG_VIF, vif);
-            self.router
-                .tell_daemon(cx, (device, ns), &state, packet, what);
+        if !router.asserts() || !self.entry.uses.may_report(cx.now) {
+            return;
+        }
+        let state = router.lock();
+        let whole = router.reports_wrong_whole();
+        for kind in [report::WRONG_VIF, report::WRONG_VIF_WHOLE] {
+            if kind == report::WRONG_VIF || whole {
+                router.tell_daemon(cx, (device, ns), &state, packet, (kind, vif.into()));
+            }
         }
     }
 }
@@ -256,7 +263,7 @@ fn wait<F: Family>(
     let mut state = router.lock();
     if !state.unresolved.contains_key(&key) {
         let kind = report::NO_CACHE;
-        if !router.tell_daemon(cx, (device, ns), &state, &packet, (kind, vif)) {
+        if !router.tell_daemon(cx, (device, ns), &state, &packet, (kind, vif.into())) {
             return drop::<F>(cx, device, packet);
         }
         state.await_entry(key, cx.now + PATIENCE);

@@ -18,6 +18,7 @@ use weir_sync::rcu::{Domain, Guard};
 
 use super::{Family, Router, path};
 use crate::device::Device;
+use crate::fib;
 use crate::fib::host::{Host, WithRoutes, l3mdev_rule, tell_rule};
 use crate::fib::lookup::Flow;
 use crate::fib::rule::{Entry, Initial, Rule, Rules};
@@ -184,31 +185,73 @@ pub(crate) fn of_packet<'g, F: Family>(
     packet: &Packet,
     guard: &'g Guard,
 ) -> Result<Option<&'g Router<F>>, i32> {
+    let flow = || {
+        // A port's packets come by the VRF.
+        let index = match device.l3_master_index(guard) {
+            0 => device.ifindex(),
+            vrf => vrf,
+        };
+        let own = F::OWN_BY_OUTPUT && path::is_own(packet);
+        Flow {
+            iif: if own { LOOPBACK } else { index },
+            oif: if own && device.l3_table() == 0 {
+                index
+            } else {
+                0
+            },
+            ..flow(device, packet)
+        }
+    };
+    choose(ns, device, flow, guard)
+}
+
+/// Returns the table of a packet that leaves by a register device (`reg_vif_xmit`).
+///
+/// # Errors
+/// As [`of_packet`].
+pub(super) fn of_sent<'g, F: Family>(
+    ns: &'g Namespace,
+    device: &Arc<Device>,
+    packet: &Packet,
+    guard: &'g Guard,
+) -> Result<Option<&'g Router<F>>, i32> {
+    let flow = || Flow {
+        iif: match packet.iif {
+            0 => LOOPBACK,
+            iif => iif,
+        },
+        oif: device.ifindex(),
+        ..flow(device, packet)
+    };
+    choose(ns, device, flow, guard)
+}
+
+fn flow<K: fib::Address>(device: &Device, packet: &Packet) -> Flow<K> {
+    Flow {
+        mark: packet.mark,
+        l3_table: device.l3_table(),
+        ..Flow::default()
+    }
+}
+
+fn choose<'g, F: Family>(
+    ns: &'g Namespace,
+    device: &Device,
+    flow: impl FnOnce() -> Flow<F::Prefix>,
+    guard: &'g Guard,
+) -> Result<Option<&'g Router<F>>, i32> {
     let Some(all) = F::place(ns).get() else {
         return Ok(None);
     };
-    let (first, l3_table) = (|| all.first.get(), device.l3_table());
+    let first = || all.first.get();
     if all.rules.are_default() {
-        let own = match l3_table {
+        let own = match device.l3_table() {
             0 => None,
             table => of::<F>(ns, table),
         };
         return Ok(own.or_else(first));
     }
-    // A port's packets come by the VRF.
-    let index = match device.l3_master_index(guard) {
-        0 => device.ifindex(),
-        vrf => vrf,
-    };
-    let own = F::OWN_BY_OUTPUT && path::is_own(packet);
-    let flow = Flow {
-        iif: if own { LOOPBACK } else { index },
-        oif: if own && l3_table == 0 { index } else { 0 },
-        mark: packet.mark,
-        l3_table,
-        ..Flow::default()
-    };
-    all.rules.walk(&flow, guard, |table| match table {
+    all.rules.walk(&flow(), guard, |table| match table {
         id if id == F::TABLE => Ok(first()),
         id => of::<F>(ns, id).map(Some).ok_or(errno::EAGAIN),
     })

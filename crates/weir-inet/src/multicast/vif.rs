@@ -50,6 +50,11 @@ impl<F: Family> Vif<F> {
         self.input.get()
     }
 
+    /// Returns the device if it comes and goes with the VIF.
+    pub(super) fn own_device(&self) -> Option<Arc<Device>> {
+        (self.flags & F::OWNED != 0).then(|| self.device.clone())
+    }
+
     /// Counts a packet that leaves by it.
     pub(crate) fn count_sent(&self, bytes: usize) {
         self.output.add(bytes);
@@ -81,6 +86,12 @@ impl<F: Family> Vifs<F> {
     /// Returns all in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Vif<F>>> {
         self.0.iter().flatten()
+    }
+
+    /// Returns the VIF whose packets the daemon gets as a whole, which this has only while the daemon speaks PIM
+    /// (`mroute_reg_vif_num`).
+    pub fn register(&self) -> Option<&Arc<Vif<F>>> {
+        self.iter().find(|vif| vif.flags & F::REGISTER != 0)
     }
 
     /// Returns the highest number plus one (`maxvif`).

@@ -13,7 +13,7 @@ use super::socket::tunnels;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::tunnel::inner::scrub;
+use crate::protocols::scrub;
 use crate::tunnel::udp::{HEADER_LEN, deliver, metadata};
 use crate::udp::Datagram;
 

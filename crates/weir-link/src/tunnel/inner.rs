@@ -10,7 +10,7 @@ use weir_packet::header::{
     ETH_P_8021AD, ETH_P_8021Q, ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv4, Ipv4Mut, Ipv6, Ipv6Mut,
 };
 use weir_packet::tunnel::Tunnel;
-use weir_packet::{Flags, FlowKeys, Packet, Used, checksum, dissect_frame};
+use weir_packet::{FlowKeys, Packet, Used, checksum, dissect_frame};
 use weir_sync::rcu::{Domain, Guard, PublishedArc};
 
 use crate::cpu::Cx;
@@ -170,20 +170,6 @@ fn set_tos(tos: u8, protocol: u16, network: &mut [u8]) {
     } else if let Some(mut ip) = Ipv6Mut::new(network) {
         let word = ip.view().version_class_flow();
         ip.set_version_class_flow(word & !(0xff << 20) | u32::from(tos) << 20);
-    }
-}
-
-/// Clears the metadata that belongs to the packet's path so far (`skb_scrub_packet`).
-pub fn scrub(cx: &Cx<'_>, packet: &mut Packet, elsewhere: bool) {
-    packet.set_tunnel(None);
-    packet.set_conn(None);
-    packet.set_vlan(None);
-    packet.unset_transport();
-    packet.flags = Flags::NONE;
-    (packet.iif, packet.queue, packet.hash) = (0, 0, 0);
-    packet.time = cx.now;
-    if elsewhere {
-        packet.mark = 0;
     }
 }
 

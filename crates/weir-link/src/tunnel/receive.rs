@@ -8,13 +8,14 @@ use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv4, Ipv6};
 use weir_packet::tunnel::{Ends, OptionKind, Options, Tunnel};
 use weir_packet::{Batch, DropReason, Packet};
 
-use super::inner::{decapsulate_ecn, scrub, set_dscp};
+use super::inner::{decapsulate_ecn, set_dscp};
 use super::ip6::flag;
 use super::parms::{GRE_CSUM, GRE_KEY, GRE_SEQ};
 use super::{IpTunnel, Parms};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::protocols::scrub;
 use crate::udp::Outer;
 
 /// What the header between the outer and the inner packet says (`struct tnl_ptk_info`).

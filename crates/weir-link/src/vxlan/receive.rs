@@ -22,7 +22,7 @@ use super::{
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::tunnel::inner::scrub;
+use crate::protocols::scrub;
 use crate::tunnel::udp::{HEADER_LEN, deliver, deliver_packet, metadata};
 use crate::udp::{Datagram, Outer};
 

@@ -36,6 +36,8 @@ pub const IPPROTO_L2TP: u8 = 115;
 pub const IPPROTO_SCTP: u8 = 132;
 /// UDP-Lite.
 pub const IPPROTO_UDPLITE: u8 = 136;
+/// Protocol independent multicast, which IPv6 has as well.
+pub const IPPROTO_PIM: u8 = 103;
 
 header! {
     /// IPv4 header without options.

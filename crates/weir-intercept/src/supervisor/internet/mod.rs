@@ -54,9 +54,8 @@ const IP_PROTOCOL: i32 = 52;
 const TCP_INQ: i32 = 36;
 /// The options of multicast routing daemons (`MRT_BASE` to `MRT_MAX`, `MRT6_BASE` to `MRT6_MAX`).
 const MROUTE: RangeInclusive<i32> = 200..=212;
-/// `MRT_ADD_VIF` and `MRT6_ADD_MIF`, `MRT_PIM` and `MRT6_PIM`
+/// `MRT_ADD_VIF`
 const MRT_ADD_VIF: i32 = 202;
-const MRT_PIM: i32 = 208;
 /// The longest value of an option, in bytes.
 const MAX_OPTION: usize = 1 << 16;
 
@@ -78,8 +77,7 @@ impl InetSocket {
 const NO_FAMILY: &str = "XDP and vsock sockets are not served";
 /// `PACKET_RX_RING`
 const PACKET_RX_RING: i32 = 5;
-const NO_PIM: &str =
-    "multicast routing has no PIM (MRT_PIM, MRT6_PIM, the register VIF) and no tunnels as VIFs";
+const NO_TUNNEL_VIF: &str = "multicast routing makes no tunnels for VIFs (VIFF_TUNNEL); a VIF may have a tunnel device that exists";
 /// The message for every way to ask for the tables of netfilter.
 pub(super) const NO_NETFILTER: &str = "the stack has no tables of netfilter: no nft, iptables or ipset; tc filters can drop and change packets, and tc's ct tracks connections";
 
@@ -92,16 +90,9 @@ fn is_of_netfilter(level: i32, option: i32) -> bool {
     }
 }
 
-/// Returns whether an option asks for a part of multicast routing that the stack does not have: PIM, and VIFs with
-/// `VIFF_TUNNEL`, `VIFF_REGISTER` or `MIFF_REGISTER`.
-fn is_refused_route(level: i32, option: i32, value: &[u8]) -> bool {
-    let refused = match level {
-        libc::IPPROTO_IP => 5,
-        libc::IPPROTO_IPV6 => 1,
-        _ => return false,
-    };
-    let has = |flags: &u8| flags & refused != 0;
-    option == MRT_PIM || option == MRT_ADD_VIF && value.get(2).is_some_and(has)
+/// Returns whether an option asks for a VIF that is a tunnel (`VIFF_TUNNEL`), which multicast routing does not have.
+fn is_tunnel_vif(level: i32, option: i32, value: &[u8]) -> bool {
+    (level, option) == (libc::IPPROTO_IP, MRT_ADD_VIF) && value.get(2) == Some(&1)
 }
 
 /// Reads the address argument of a call.
@@ -359,8 +350,8 @@ impl Supervisor {
             _ => bytes(call, call.args[3], length)?,
         };
         self.still_waiting(call)?;
-        if is_refused_route(level, name, &value) {
-            self.say_once(call, "pim", NO_PIM);
+        if is_tunnel_vif(level, name, &value) {
+            self.say_once(call, "tunnel vif", NO_TUNNEL_VIF);
         }
         self.inet(InetCall::SetOption(socket.id, level, name), &value)?;
         if (level, name) == (libc::SOL_PACKET, PACKET_RX_RING) {
