@@ -449,17 +449,11 @@ fn table(out: &mut Writer, id: u32, router: Option<&Router>, vifs: &Vifs<V4>) {
     out.put_u32(ipmra::table::CACHE_RES_QUEUE_LEN, waiting as u32);
     let register = vifs.register().map_or(-1, |vif| vif.number.into());
     out.put_i32(ipmra::table::MROUTE_REG_VIF_NUM, register);
-    let flags: [(u16, fn(&Router) -> bool); 3] = [
-        (ipmra::table::MROUTE_DO_ASSERT, Router::asserts),
-        (ipmra::table::MROUTE_DO_PIM, Router::speaks_pim),
-        (
-            ipmra::table::MROUTE_DO_WRVIFWHOLE,
-            Router::reports_wrong_whole,
-        ),
-    ];
-    for (flag, get) in flags {
-        out.put_u8(flag, router.is_some_and(get).into());
-    }
+    let is = |get: fn(&Router) -> bool| u8::from(router.is_some_and(get));
+    out.put_u8(ipmra::table::MROUTE_DO_ASSERT, is(Router::asserts));
+    out.put_u8(ipmra::table::MROUTE_DO_PIM, is(Router::speaks_pim));
+    let whole = is(Router::reports_wrong_whole);
+    out.put_u8(ipmra::table::MROUTE_DO_WRVIFWHOLE, whole);
     let all = out.nest_noflag(ipmra::table::VIFS);
     for vif in vifs.iter() {
         fill_vif(out, vif);
