@@ -6,7 +6,7 @@
 //! sides in turn; two threads would spend more time on waking each other and on the lock of the CPU than on that work.
 //! Under virtual time the driver of the clock serves sockets ([`crate::engine::time`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Condvar, Mutex, PoisonError, Weak};
@@ -210,14 +210,19 @@ impl Engine {
         let _turn = lock(&self.inet.turn);
         let events = events(watch);
         let later = std::mem::take(&mut *lock(&self.inet.later));
-        let mut ready: BTreeMap<u64, epoll::EventFlags> = BTreeMap::new();
-        for (id, flags) in events.iter().map(|event| (event.data.u64(), event.flags)) {
-            *ready.entry(id).or_insert(flags) |= flags;
-        }
-        for id in later {
-            ready.entry(id).or_insert(epoll::EventFlags::empty());
-        }
-        for (&id, &flags) in &ready {
+        let events = events.iter().map(|event| (event.data.u64(), event.flags));
+        let later = later.into_iter().map(|id| (id, epoll::EventFlags::empty()));
+        let mut ready: Vec<(u64, epoll::EventFlags)> = events.chain(later).collect();
+        ready.sort_unstable_by_key(|(id, _)| *id);
+        // An event and work for later are one.
+        ready.dedup_by(|next, first| {
+            let same = next.0 == first.0;
+            if same {
+                first.1 |= next.1;
+            }
+            same
+        });
+        for &(id, flags) in &ready {
             self.inet_event(id, flags);
         }
         !ready.is_empty()
