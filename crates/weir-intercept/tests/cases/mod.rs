@@ -401,6 +401,18 @@ os.system(f\"until {d} | grep -F [1]; do sleep .05; done\")
         ..DEFAULT
     },
     Case {
+        name: "last-user",
+        needs: &["ip"],
+        script: "d() { $WEIR_TEST exec $WEIR_STACK/control --stat -- true 2>&1 | grep -o 'dropped.*'; }
+                 until_is() { until d | grep -F \"[$1]\"; do sleep .05; done; }
+                 ip netns add many; for n in 1 2 3; do ip netns exec many sleep 1000 & all=\"$all $!\"; done
+                 child=$(ip netns exec many sh -c 'sleep 1000 >/dev/null & echo $!')
+                 until test $(ip netns pids many | wc -l) = 4; do sleep .05; done
+                 ip netns del many; for one in $all; do d; kill $one; wait $one; done; d; kill $child; until_is 1",
+        prints: "dropped []\ndropped []\ndropped []\ndropped []\ndropped [1]",
+        ..DEFAULT
+    },
+    Case {
         name: "nested",
         needs: &["ip"],
         script: "ip link add n0 type dummy; c=$WEIR_STACK/control; ip netns add x
