@@ -138,6 +138,12 @@ fn multicast_routes_of_ipv6_by_netlink() {
     same_as_linux("mroute6-netlink");
 }
 
+/// VIFs with tunnel devices, gre and ipip.
+#[test]
+fn multicast_routes_by_tunnels() {
+    same_as_linux("mroute-tunnel");
+}
+
 /// PIM: the register VIF, reports with whole packets, received registers, for root and for an ordinary user.
 #[test]
 fn multicast_routes_by_pim() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Multicast routing of IPv4 (`net/ipv4/ipmr.c`), beside what it shares with IPv6 ([`crate::multicast`]).
 //!
-//! Packets that are not forwarded are not answered with ICMP errors. Not implemented: tunnels as VIFs, router alerts in
+//! Packets that are not forwarded are not answered with ICMP errors. Not implemented: tunnels that VIFs make, router alerts in
 //! unicast packets.
 
 use std::net::Ipv4Addr;
