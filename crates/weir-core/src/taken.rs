@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use weir_netlink::ifla::iff;
 use weir_netlink::{Error, errno};
+use weir_sync::exact;
 use weir_sync::rare::Rare;
 use weir_sync::rcu::Guard;
 
@@ -129,14 +130,12 @@ impl List {
     }
 
     fn push(&mut self, mac: Mac, global: bool, synced: u32) {
-        let mut rest = std::mem::take(&mut self.rest).into_vec();
-        rest.reserve_exact(1);
-        rest.push(Entry {
+        let entry = Entry {
             global,
             synced,
             ..Entry::new(mac)
-        });
-        self.rest = rest.into();
+        };
+        exact::push(&mut self.rest, entry);
     }
 
     /// Adds a reference (`__hw_addr_add_ex`).
@@ -185,9 +184,7 @@ impl List {
         if let Some(entry) = self.rest.get_mut(at) {
             entry.users -= 1;
             if entry.users == 0 {
-                let mut rest = std::mem::take(&mut self.rest).into_vec();
-                rest.remove(at);
-                self.rest = rest.into();
+                exact::remove(&mut self.rest, at);
             }
         }
     }

@@ -28,6 +28,33 @@ pub trait Listed: Sized + 'static {
     fn expire(site: &Site<'_>);
 }
 
+/// The addresses of a device, at least one, as readers see them. Nearly every device has one of a family.
+#[derive(Debug)]
+pub(crate) enum List<A> {
+    One(Arc<A>),
+    /// A box, so that one address takes no more memory than it needs.
+    More(Box<Box<[Arc<A>]>>),
+}
+
+impl<A> List<A> {
+    /// Returns `None` for no addresses.
+    pub(crate) fn new(mut all: Vec<Arc<A>>) -> Option<Self> {
+        match all.len() {
+            0 => None,
+            1 => all.pop().map(Self::One),
+            _ => Some(Self::More(Box::new(all.into_boxed_slice()))),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn all(&self) -> &[Arc<A>] {
+        match self {
+            Self::One(address) => std::slice::from_ref(address),
+            Self::More(all) => all,
+        }
+    }
+}
+
 /// The effect of a change, for the notification of listeners.
 #[derive(Debug)]
 pub enum News<A: Listed> {

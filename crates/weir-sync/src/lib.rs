@@ -8,6 +8,7 @@
 //! | [`bits`] | iteration over the set bits of a word |
 //! | [`combine`] | flat combining: a list of work, drained by one of its producers at a time |
 //! | [`rcu`] | read-copy-update: domains, readers, guards, published pointers, deferred callbacks |
+//! | [`exact`] | lists that take no more memory than their elements |
 //! | [`gate`] | admits threads until it is closed for good |
 //! | [`handover`] | the input queue of a CPU, and the CPUs of flows, which keep their order when they move |
 //! | [`hash`] | a hash table whose readers take no lock, only a guard |
@@ -43,6 +44,7 @@ pub mod bell;
 pub mod bits;
 pub mod combine;
 pub mod cycles;
+pub mod exact;
 pub mod gate;
 pub mod handover;
 pub mod hash;

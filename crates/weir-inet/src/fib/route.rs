@@ -12,7 +12,7 @@
 //! Not implemented: realms (`RTA_FLOW`), encapsulation other than `ip`, `ip6` and `mpls`, source-specific IPv6 routes.
 //! The netlink handler rejects them by name.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU64;
 use std::sync::{Arc, LazyLock};
 
@@ -100,30 +100,37 @@ const ENDED: u32 = 1 << 31;
 /// The metric of routes that addresses create (`IP6_RT_PRIO_ADDRCONF`).
 pub const METRIC_ADDRCONF: u32 = 256;
 
-/// Returns a route's configured part. The parts of the routes that every device has for IPv6 exist once.
+/// Returns a route's configured part. The parts of the routes that every device has for IPv6, and every loopback device
+/// for IPv4, exist once.
 fn shared(spec: RouteSpec) -> Arc<RouteSpec> {
-    static ALL: LazyLock<[Arc<RouteSpec>; 3]> = LazyLock::new(|| {
-        let spec = |kind, table, priority| {
-            Arc::new(RouteSpec {
-                kind,
-                protocol: rta::prot::KERNEL,
-                scope: rta::scope::UNIVERSE,
-                flags: 0,
-                priority,
-                table,
-                prefsrc: None,
-                metrics: None,
-                expires: None,
-                pref: 0,
-                reject: false,
-                addrconf: false,
-            })
+    static ALL: LazyLock<[Arc<RouteSpec>; 5]> = LazyLock::new(|| {
+        let spec = |kind, table, priority| RouteSpec {
+            kind,
+            protocol: rta::prot::KERNEL,
+            scope: rta::scope::UNIVERSE,
+            flags: 0,
+            priority,
+            table,
+            prefsrc: None,
+            metrics: None,
+            expires: None,
+            pref: 0,
+            reject: false,
+            addrconf: false,
+        };
+        let loopback = |kind, scope| RouteSpec {
+            scope,
+            prefsrc: Some(Ipv4Addr::LOCALHOST.into()),
+            ..spec(kind, rta::table::LOCAL, 0)
         };
         [
             spec(rta::rtn::UNICAST, rta::table::MAIN, METRIC_ADDRCONF),
             spec(rta::rtn::MULTICAST, rta::table::LOCAL, METRIC_ADDRCONF),
             spec(rta::rtn::LOCAL, rta::table::LOCAL, 0),
+            loopback(rta::rtn::LOCAL, rta::scope::HOST),
+            loopback(rta::rtn::BROADCAST, rta::scope::LINK),
         ]
+        .map(Arc::new)
     });
     let known = ALL.iter().find(|known| ***known == spec);
     known.cloned().unwrap_or_else(|| Arc::new(spec))

@@ -19,7 +19,7 @@ use weir_netlink::{Error, errno, ifa, rta};
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
-use crate::addresses::{Changes, FOREVER, Listed, is_over, rest};
+use crate::addresses::{self, Changes, FOREVER, Listed, is_over, rest};
 use crate::clock::{SECOND, TimerId};
 use crate::device::Device;
 use crate::fib::address::Ifaddr;
@@ -173,7 +173,7 @@ type List = Vec<Arc<Address>>;
 /// The addresses of a device.
 #[derive(Debug)]
 pub struct Addresses {
-    list: PublishedOption<Box<[Arc<Address>]>>,
+    list: PublishedOption<addresses::List<Address>>,
     /// Serializes changes of the list. It holds the timer of the next lifetime expiry.
     change: Mutex<Option<TimerId>, order::Addresses>,
 }
@@ -398,7 +398,7 @@ impl Addresses {
     /// Returns the addresses, primary ones first.
     #[inline]
     pub fn list<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<Address>] {
-        self.list.load(guard).map_or(&[], |list| list)
+        self.list.load(guard).map_or(&[], addresses::List::all)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<TimerId>, order::Addresses> {
@@ -427,8 +427,7 @@ impl Addresses {
         let answer = change(&mut work)?;
         let Work { list, news, .. } = work;
         site.rearm(&mut timer, &list);
-        self.list
-            .replace((!list.is_empty()).then(|| list.into_boxed_slice()));
+        self.list.replace(addresses::List::new(list));
         site.device.link.ips_changed(site.guard, site.device);
         Ok((answer, news))
     }

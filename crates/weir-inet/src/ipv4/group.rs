@@ -8,6 +8,7 @@
 
 use std::net::Ipv4Addr;
 
+use weir_sync::exact;
 use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rare::Rare;
@@ -63,7 +64,7 @@ pub struct Shown {
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The memberships, oldest first. Linux's list begins with the newest.
-    pub list: Vec<Group>,
+    pub list: Box<[Group]>,
     pub reports: Rare<Reports>,
     /// The device is a member of [`ALL_HOSTS`], has its link-layer address in its list, and that membership is not in
     /// `list`: it is older than those there, and has one user. Nearly every device that is up has it first and never
@@ -114,7 +115,7 @@ impl State {
         if address == ALL_HOSTS
             && let Some(group) = self.unlisted()
         {
-            self.list.insert(0, group);
+            exact::insert(&mut self.list, 0, group);
             self.hosts = false;
         }
     }
@@ -181,8 +182,7 @@ impl Groups {
             group.users += 1;
             return;
         }
-        state.list.reserve_exact(1);
-        state.list.push(Group::new(address));
+        exact::push(&mut state.list, Group::new(address));
         self.sketch.add(address);
         state.forget_leave(address);
         let at = state.list.len() - 1;
@@ -207,7 +207,7 @@ impl Groups {
                 return;
             }
         }
-        let mut group = state.list.remove(at);
+        let mut group = exact::remove(&mut state.list, at);
         self.sketch.set(state.addresses());
         dropped(site, &mut state.reports, &mut group);
     }

@@ -32,7 +32,7 @@ use weir_sync::small_map::SmallMap;
 use super::facts::Facts;
 use super::group::{ALL_ROUTERS, ROUTERS};
 use super::select::reach;
-use crate::addresses::{Changes, FOREVER, Listed, is_over, rest};
+use crate::addresses::{self, Changes, FOREVER, Listed, is_over, rest};
 use crate::clock::{SECOND, TimerId};
 use crate::fib::address::{local6, prefix6};
 use crate::fib::host::WithRoutes;
@@ -264,7 +264,7 @@ impl State {
 /// The addresses of a device.
 #[derive(Debug)]
 pub struct Addresses {
-    list: PublishedOption<Box<[Arc<Address>]>>,
+    list: PublishedOption<addresses::List<Address>>,
     /// Whether the device has had a carrier since it went up (`IF_READY`).
     ready: AtomicBool,
     /// Serializes changes.
@@ -643,7 +643,7 @@ impl Addresses {
     /// newest.
     #[inline]
     pub fn list<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<Address>] {
-        self.list.load(guard).map_or(&[], |list| list)
+        self.list.load(guard).map_or(&[], addresses::List::all)
     }
 
     /// Returns one of the addresses.
@@ -686,8 +686,7 @@ impl Addresses {
             ..
         } = work;
         state.rearm(site, &list);
-        self.list
-            .replace((!list.is_empty()).then(|| list.into_boxed_slice()));
+        self.list.replace(addresses::List::new(list));
         site.device.link.ips_changed(site.guard, site.device);
         if has_source && site.stack.config.link_chatter {
             super::mld::has_source(site);

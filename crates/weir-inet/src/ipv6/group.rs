@@ -9,6 +9,7 @@
 
 use std::net::Ipv6Addr;
 
+use weir_sync::exact;
 use weir_sync::once_box::OnceBox;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rare::Rare;
@@ -126,7 +127,7 @@ enum Nodes {
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The memberships beside those of `nodes`, oldest first. Linux's list begins with the newest.
-    pub list: Vec<Group>,
+    pub list: Box<[Group]>,
     pub reports: Rare<Reports>,
     nodes: Nodes,
 }
@@ -152,7 +153,7 @@ impl State {
     fn unfold(&mut self, address: Ipv6Addr) {
         if self.nodes != Nodes::Listed && ALL_NODES.contains(&address) {
             let unlisted = self.unlisted();
-            drop(self.list.splice(0..0, unlisted));
+            self.list = unlisted.chain(std::mem::take(&mut self.list)).collect();
             self.nodes = Nodes::Listed;
         }
     }
@@ -238,8 +239,7 @@ impl Groups {
             group.users += 1;
             return;
         }
-        state.list.reserve_exact(1);
-        state.list.push(Group::new(address));
+        exact::push(&mut state.list, Group::new(address));
         self.sketch.add(address);
         state.forget_leave(address);
         let at = state.list.len() - 1;
@@ -261,7 +261,7 @@ impl Groups {
                 return;
             }
         }
-        let mut group = state.list.remove(at);
+        let mut group = exact::remove(&mut state.list, at);
         self.sketch.set(state.addresses());
         dropped(site, &mut group);
         if !group.is_silent() {
