@@ -5,18 +5,17 @@
 //! namespace or a device. A set of values that nobody has changed refers to its defaults; one changed value lies
 //! beside that reference, and the second one makes a copy of all.
 //!
-//! Any thread reads and changes a value without a lock. A thread that finds another slot in `one` closes it for changes,
-//! copies all values, and changes its own in the copy. Threads that do so at once copy the same values, and one copy wins.
+//! Any thread reads and changes a value without a lock. A thread that finds another slot changed copies all values, puts
+//! the copy in place of the one value if that is still the same, and changes its own value in the copy that is there then.
 
 #[cfg(all(test, loom))]
 mod loom_models;
 
 use std::sync::Arc;
 
-use weir_sync::once_box::OnceBox;
 pub use weir_sync::primitive::atomic::AtomicI32;
-use weir_sync::primitive::atomic::AtomicU64;
-use weir_sync::primitive::atomic::Ordering::{AcqRel, Relaxed};
+use weir_sync::primitive::atomic::Ordering::Relaxed;
+use weir_sync::word_or_box::{Held, WordOrBox};
 
 use crate::device::Device;
 
@@ -53,6 +52,7 @@ macro_rules! slots {
         impl $crate::conf::Slot for $name {
             type Defaults = [i32; $name::ALL.len()];
             type Values = [$crate::conf::AtomicI32; $name::ALL.len()];
+            #[inline]
             fn index(self) -> usize { self as usize }
             fn defaults() -> &'static Self::Defaults {
                 static DEFAULTS: [i32; $name::ALL.len()] = $name::DEFAULTS;
@@ -117,14 +117,9 @@ pub struct Special<S: Slot> {
 /// The values of one family of slots; see the module documentation.
 pub struct Conf<S: Slot> {
     defaults: &'static S::Defaults,
-    /// The only slot that differs from its default ([`one`]), or 0. Final once [`CLOSED`] is set.
-    one: AtomicU64,
-    /// All values, once a second one has been changed.
-    own: OnceBox<S::Values>,
+    /// The only slot that differs from its default ([`one`]), or 0 for none. All values once a second one has been changed.
+    own: WordOrBox<S::Values>,
 }
-
-/// In `Conf::one`: all values are in `own`, or about to be.
-const CLOSED: u64 = 1 << 63;
 
 /// Packs a slot's index and value.
 fn one(index: usize, value: i32) -> u64 {
@@ -134,7 +129,7 @@ fn one(index: usize, value: i32) -> u64 {
 /// Returns the value if `packed` is that of the slot with this index.
 #[inline]
 fn value_of(packed: u64, index: usize) -> Option<i32> {
-    ((packed & !CLOSED) >> 32 == index as u64 + 1).then_some(packed as i32)
+    (packed >> 32 == index as u64 + 1).then_some(packed as i32)
 }
 
 impl<S: Slot> Default for Conf<S> {
@@ -156,8 +151,7 @@ impl<S: Slot> Conf<S> {
     pub fn with_defaults(defaults: &'static S::Defaults) -> Self {
         Self {
             defaults,
-            one: AtomicU64::new(0),
-            own: OnceBox::default(),
+            own: WordOrBox::default(),
         }
     }
 
@@ -170,16 +164,20 @@ impl<S: Slot> Conf<S> {
     #[inline]
     fn at(&self, index: usize) -> i32 {
         match self.own.get() {
-            Some(own) => own.as_ref()[index].load(Relaxed),
-            None => self.shared(index),
+            Held::Word(one) => self.shared(one, index),
+            Held::Boxed(own) => own.as_ref()[index].load(Relaxed),
         }
     }
 
-    /// Returns a value that is not in `own`.
+    /// Returns a value while no more than `one` differs from its default.
     #[inline]
-    fn shared(&self, index: usize) -> i32 {
-        let changed = value_of(self.one.load(Relaxed), index);
-        changed.unwrap_or_else(|| self.defaults.as_ref()[index])
+    fn shared(&self, one: u64, index: usize) -> i32 {
+        value_of(one, index).unwrap_or_else(|| self.defaults.as_ref()[index])
+    }
+
+    /// Returns whether no value was ever changed.
+    fn is_untouched(&self) -> bool {
+        matches!(self.own.get(), Held::Word(0))
     }
 
     /// Returns whether the slot is not 0.
@@ -192,7 +190,7 @@ impl<S: Slot> Conf<S> {
     pub fn is_default(&self) -> bool {
         let defaults = self.defaults.as_ref();
         let is_default = |(index, value): (usize, &i32)| self.at(index) == *value;
-        self.one.load(Relaxed) == 0 || defaults.iter().enumerate().all(is_default)
+        self.is_untouched() || defaults.iter().enumerate().all(is_default)
     }
 
     /// Returns whether all values are those of another set.
@@ -202,8 +200,8 @@ impl<S: Slot> Conf<S> {
 
     /// Copies all values of another set.
     pub fn copy(&self, from: &Self) {
-        let untouched = |conf: &Self| conf.one.load(Relaxed) == 0;
-        if std::ptr::eq(self.defaults, from.defaults) && untouched(self) && untouched(from) {
+        if std::ptr::eq(self.defaults, from.defaults) && self.is_untouched() && from.is_untouched()
+        {
             return;
         }
         for index in 0..self.defaults.as_ref().len() {
@@ -216,9 +214,8 @@ impl<S: Slot> Conf<S> {
         let Some(special) = special else {
             return self.copy(from);
         };
-        let untouched = |conf: &Self, defaults| {
-            std::ptr::eq(conf.defaults, defaults) && conf.one.load(Relaxed) == 0
-        };
+        let untouched =
+            |conf: &Self, defaults| std::ptr::eq(conf.defaults, defaults) && conf.is_untouched();
         if untouched(self, special.defaults) && untouched(from, (special.of)()) {
             return;
         }
@@ -238,28 +235,25 @@ impl<S: Slot> Conf<S> {
     }
 
     fn put(&self, index: usize, value: i32) {
-        let mut before = self.one.load(Relaxed);
-        while before & CLOSED == 0 {
+        let mut held = self.own.get();
+        let own = loop {
+            let before = match held {
+                Held::Boxed(own) => break own,
+                Held::Word(before) => before,
+            };
             let same = value_of(before, index).is_some();
             if !same && value == self.defaults.as_ref()[index] {
                 return;
             }
             if !same && before != 0 {
-                break;
+                let copy = |one| S::values(|index| self.shared(one, index));
+                break self.own.boxed(copy);
             }
-            match self
-                .one
-                .compare_exchange_weak(before, one(index, value), AcqRel, Relaxed)
-            {
-                Ok(_) => return,
-                Err(now) => before = now,
+            match self.own.replace(before, one(index, value)) {
+                Ok(()) => return,
+                Err(now) => held = now,
             }
-        }
-        // From here on `one` is final, so no change of it is lost.
-        self.one.fetch_or(CLOSED, AcqRel);
-        let own = self
-            .own
-            .get_or_make(|| S::values(|index| self.shared(index)));
+        };
         own.as_ref()[index].store(value, Relaxed);
     }
 }
@@ -290,16 +284,17 @@ mod tests {
         static OTHER: [i32; 3] = Few::with(Few::DEFAULTS, [(Few::B, -2)]);
         let conf = Conf::<Few>::with_defaults(&OTHER);
         let all = |conf: &Conf<Few>| [Few::A, Few::B, Few::C].map(|slot| conf.get(slot));
-        assert_eq!(all(&conf), [1, -2, 3]);
+        let is_copied = |conf: &Conf<Few>| matches!(conf.own.get(), Held::Boxed(_));
+        assert_eq!((all(&conf), size_of_val(&conf)), ([1, -2, 3], 16));
         conf.set(Few::A, 1);
-        assert!(conf.one.load(Relaxed) == 0);
+        assert!(conf.is_untouched());
         conf.set(Few::C, -9);
         conf.set(Few::C, 0);
-        assert_eq!((all(&conf), conf.own.get().is_none()), ([1, -2, 0], true));
+        assert_eq!((all(&conf), is_copied(&conf)), ([1, -2, 0], false));
         conf.set(Few::C, 3);
         conf.set(Few::A, 7);
         conf.set(Few::C, 5);
-        assert_eq!((all(&conf), conf.own.get().is_some()), ([7, -2, 5], true));
+        assert_eq!((all(&conf), is_copied(&conf)), ([7, -2, 5], true));
         let copy = Conf::<Few>::default();
         assert_eq!(all(&copy), [1, 2, 3]);
         copy.copy(&conf);
@@ -317,9 +312,9 @@ mod tests {
             defaults: &OWN,
         };
         special.copy_but(&Conf::default(), Some(&own));
-        assert!(all(&special) == [8, 9, 3] && special.one.load(Relaxed) == 0);
+        assert!(all(&special) == [8, 9, 3] && special.is_untouched());
         special.copy_but(&conf, Some(&own));
-        assert!(all(&special) == [8, 9, 5] && special.own.get().is_none());
+        assert!(all(&special) == [8, 9, 5] && !is_copied(&special));
     }
 
     #[test]

@@ -27,6 +27,7 @@
 //! | [`small_map`] | a sorted map that is a list while it is small |
 //! | [`spin`] | a spinlock that counts acquisitions, contention and wait time |
 //! | [`turn`] | one of several threads serves an object for all of them |
+//! | [`word_or_box`] | a small number that may become a box once, in one word |
 //!
 //! The crate has no process-global state: each domain, table and allocator belongs to its creator.
 //! Nothing reads the wall clock or draws random numbers, so a single-threaded program that uses
@@ -69,6 +70,7 @@ pub mod small_hash;
 pub mod small_map;
 pub mod spin;
 pub mod turn;
+pub mod word_or_box;
 
 /// Returns the number of cases for a property test: `many`, or an eighth of it under the sanitizers
 /// (`WEIR_TEST_SHORT`).
