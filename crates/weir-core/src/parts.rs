@@ -5,7 +5,7 @@
 //! modules in `struct net` (`net_generic`). Here a module declares a static [`Key`] of a number and a type,
 //! fills the place when the stack, the namespace or the device is made
 //! ([`crate::layers::Module`]), and reads it through the same key. A read costs two loads and a comparison.
-//! An empty place costs two words.
+//! A place costs a word. It belongs to one key, the first that fills it, in all stacks of a process.
 //!
 //! | number | stack | namespace | device |
 //! |---|---|---|---|
@@ -27,7 +27,8 @@
 
 use std::any::Any;
 use std::marker::PhantomData;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr};
 
 /// The places of a stack.
 pub type StackParts = Parts<12>;
@@ -73,46 +74,61 @@ impl<T: Any + Send + Sync, const N: usize> Key<T, N> {
     }
 }
 
-/// A place: the key that filled it and a box of the key's type, as a thin pointer.
-struct Part {
-    key: &'static Head,
-    value: *mut (),
-}
+/// The most places that a holder may have.
+const MOST: usize = 14;
 
-// SAFETY: a part owns a value of a type that is `Send` and `Sync`, which `Key` demands.
-unsafe impl Send for Part {}
+/// The keys that own the places of holders, by the holder's number of places.
+static OWNERS: [[AtomicPtr<Head>; MOST]; MOST + 1] =
+    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST] }; MOST + 1];
+
+/// The places of one holder: each null or a box, as a thin pointer, of the type of the key that owns the place.
+pub struct Parts<const PLACES: usize>([*mut (); PLACES]);
+
+// SAFETY: a holder owns values of types that are `Send` and `Sync`, which `Key` demands.
+unsafe impl<const PLACES: usize> Send for Parts<PLACES> {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for Part {}
+unsafe impl<const PLACES: usize> Sync for Parts<PLACES> {}
 
-impl Drop for Part {
+impl<const PLACES: usize> Drop for Parts<PLACES> {
     fn drop(&mut self) {
-        // SAFETY: `fill` made the pointer from a box of this key's type, and the part ends here.
-        unsafe { (self.key.drop)(self.value) };
+        for (value, owner) in self.0.iter().zip(&OWNERS[PLACES]) {
+            // SAFETY: a place without an owner is null. An owner is a static key.
+            let owner = unsafe { owner.load(Acquire).as_ref() };
+            if let Some(owner) = owner.filter(|_| !value.is_null()) {
+                // SAFETY: `fill` made the pointer from a box of this key's type, and the holder ends here.
+                unsafe { (owner.drop)(*value) };
+            }
+        }
     }
 }
 
-/// The places of one holder.
-pub struct Parts<const PLACES: usize>([Option<Part>; PLACES]);
-
 impl<const PLACES: usize> Default for Parts<PLACES> {
     fn default() -> Self {
-        Self([const { None }; PLACES])
+        const { assert!(PLACES <= MOST, "OWNERS has room for these places") };
+        Self([std::ptr::null_mut(); PLACES])
     }
 }
 
 impl<const PLACES: usize> Parts<PLACES> {
     /// Puts a value into the key's place.
+    ///
+    /// # Panics
+    /// If another key owns the place.
     pub fn fill<T: Any + Send + Sync, const N: usize>(
         &mut self,
         key: &'static Key<T, N>,
         value: T,
     ) {
         const { assert!(N < PLACES, "there is no such place") };
-        debug_assert!(self.0[N].is_none(), "place {N} is taken");
-        self.0[N] = Some(Part {
-            key: &key.head,
-            value: Box::into_raw(Box::new(value)).cast(),
-        });
+        debug_assert!(self.0[N].is_null(), "place {N} is taken");
+        let head = (&raw const key.head).cast_mut();
+        let owner = &OWNERS[PLACES][N];
+        let was = owner.compare_exchange(std::ptr::null_mut(), head, AcqRel, Relaxed);
+        assert!(
+            was.is_ok() || was == Err(head),
+            "place {N} is another module's"
+        );
+        self.0[N] = Box::into_raw(Box::new(value)).cast();
     }
 
     /// Returns the value in the key's place by exclusive borrow. An empty place is filled with the default.
@@ -123,10 +139,9 @@ impl<const PLACES: usize> Parts<PLACES> {
         if self.find(key).is_none() {
             self.fill(key, T::default());
         }
-        let part = self.0[N].as_mut().expect("the place was filled");
         // SAFETY: the place was filled by this key, so the pointer is a box of the key's type. It is
         // borrowed exclusively, like the holder.
-        unsafe { &mut *part.value.cast::<T>() }
+        unsafe { &mut *self.0[N].cast::<T>() }
     }
 
     /// Returns the value in the key's place, if it was filled.
@@ -135,13 +150,13 @@ impl<const PLACES: usize> Parts<PLACES> {
         &self,
         key: &'static Key<T, N>,
     ) -> Option<&T> {
-        let part = self.0[N].as_ref()?;
-        if !std::ptr::eq(part.key, &raw const key.head) {
+        let value = self.0[N];
+        if value.is_null() || !std::ptr::eq(OWNERS[PLACES][N].load(Relaxed), &raw const key.head) {
             return None;
         }
-        // SAFETY: only `fill` stores a key, together with a box of the key's type. Keys are statics, so no
-        // key of another type can have the same address. The box lives as long as the holder.
-        Some(unsafe { &*part.value.cast::<T>() })
+        // SAFETY: the key owns the place, so only `fill` with this key stores a value there: a box of the key's type.
+        // Keys are statics, so no key of another type can have the same address. The box lives as long as the holder.
+        Some(unsafe { &*value.cast::<T>() })
     }
 
     /// Returns the value in the key's place. The module that owns the key must belong to the stack.
@@ -161,6 +176,8 @@ fn missing(place: usize) -> ! {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     static NUMBER: Key<u32, 1> = Key::new();
@@ -176,6 +193,24 @@ mod tests {
         parts.get_mut(&LIST).push(2);
         assert_eq!((parts.get(&NUMBER), parts.find(&TEXT)), (&7, None));
         assert_eq!(parts.get(&LIST), &[1, 2]);
+    }
+
+    #[test]
+    #[should_panic(expected = "place 1 is another module's")]
+    fn a_place_has_one_owner() {
+        StackParts::default().fill(&NUMBER, 7);
+        StackParts::default().fill(&TEXT, String::new());
+    }
+
+    #[test]
+    fn values_are_dropped_with_their_holder() {
+        static SHARED: Key<Arc<()>, 5> = Key::new();
+        let value = Arc::new(());
+        let mut parts = StackParts::default();
+        parts.fill(&SHARED, value.clone());
+        assert_eq!(Arc::strong_count(&value), 2);
+        drop(parts);
+        assert_eq!(Arc::strong_count(&value), 1);
     }
 
     #[test]
