@@ -268,7 +268,6 @@ pub struct Device {
     leaving: AtomicU8,
     namespace: Published<Arc<Namespace>>,
     stats: PerCpu<LinkStats>,
-    drops: OnceBox<DropCounters>,
     /// What is attached to the device, once anything was.
     attached: OnceBox<Attached>,
     /// See [`Device::l3_table`].
@@ -283,13 +282,11 @@ pub struct Device {
     queues: [u16; 2],
     /// How many of them are in use, transmit first.
     used_queues: [AtomicU16; 2],
-    /// The state of the transmit queues, once something has needed it.
-    tx: OnceBox<Box<[TxQueue]>>,
 }
 
 /// A device is made of few words: most devices of a router have nothing but addresses.
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Device>() <= 432);
+const _: () = assert!(size_of::<Device>() <= 368);
 
 /// What is attached to a device, and what few devices have.
 struct Attached {
@@ -305,6 +302,9 @@ struct Attached {
     random: OnceBox<SharedGenerator>,
     /// `IFLA_GROUP`
     group: AtomicU32,
+    drops: OnceBox<DropCounters>,
+    /// The state of the transmit queues, once something has needed it.
+    tx: OnceBox<Box<[TxQueue]>>,
 }
 
 impl Attached {
@@ -317,6 +317,8 @@ impl Attached {
             vlans: PublishedOption::new(domain, None),
             random: OnceBox::default(),
             group: AtomicU32::new(0),
+            drops: OnceBox::default(),
+            tx: OnceBox::default(),
         }
     }
 }
@@ -402,14 +404,12 @@ impl Device {
             leaving: AtomicU8::new(HERE),
             namespace: Published::new(domain, ns.clone()),
             stats: PerCpu::new(),
-            drops: OnceBox::default(),
             attached: OnceBox::default(),
             l3_table: AtomicU32::new(0),
             parts,
             tc: weir_tc::DeviceTc::new(domain),
             queues,
             used_queues: queues.map(AtomicU16::new),
-            tx: OnceBox::default(),
         }
     }
 
@@ -427,15 +427,17 @@ impl Device {
     #[inline]
     pub fn tx(&self, queue: u16) -> Option<&TxQueue> {
         let make = || (0..self.queues[0]).map(|_| TxQueue::default()).collect();
-        self.tx.get_or_make(make).get(usize::from(queue))
+        self.attached().tx.get_or_make(make).get(usize::from(queue))
     }
 
     /// Returns the state of the transmit queues, or nothing as long as nobody has asked for one.
     pub fn tx_made(&self) -> &[TxQueue] {
-        self.tx.get().map_or(&[], |queues| queues)
+        let tx = self.attached.get().and_then(|attached| attached.tx.get());
+        tx.map_or(&[], |queues| queues)
     }
 
     /// Returns what is attached to the device, to be changed.
+    #[inline]
     fn attached(&self) -> &Attached {
         let domain = self.namespace.domain();
         self.attached.get_or_make(|| Attached::new(domain))
@@ -832,17 +834,16 @@ impl Device {
 
     /// Counts several packets dropped for one reason.
     pub fn count_drops(&self, place: Place, reason: DropReason, count: u64) {
-        let drops = self.drops.get_or_make(DropCounters::default);
+        let drops = self.attached().drops.get_or_make(DropCounters::default);
         drops.count(place, reason, count);
     }
 
     /// Returns the drop counters of the device as (place, reason, packets), in the order of the
     /// tables.
     pub fn drops(&self) -> Vec<(Place, DropReason, u64)> {
-        self.drops
-            .get()
-            .map(|drops| drops.totals())
-            .unwrap_or_default()
+        let attached = self.attached.get();
+        let drops = attached.and_then(|attached| attached.drops.get());
+        drops.map(DropCounters::totals).unwrap_or_default()
     }
 
     /// Returns the VLAN device on top of this one with a protocol and VLAN id.

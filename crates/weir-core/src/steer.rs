@@ -335,9 +335,8 @@ struct Settings {
     generation: u32,
 }
 
-/// The receive steering of a device.
+/// The receive steering of a device. Changes need the stack's [`Softnet`].
 pub struct Steering {
-    softnet: Arc<Softnet>,
     able: bool,
     /// The generation of the maps in force, or 0 for none.
     on: AtomicU32,
@@ -353,9 +352,8 @@ struct Chosen {
 
 impl Steering {
     /// Makes the steering of a device. Nothing is steered.
-    pub fn new(softnet: &Arc<Softnet>, kind: &str) -> Self {
+    pub fn new(softnet: &Softnet, kind: &str) -> Self {
         Self {
-            softnet: softnet.clone(),
             able: softnet.able && kind != "vlan",
             on: AtomicU32::new(0),
             chosen: OnceBox::default(),
@@ -379,8 +377,8 @@ impl Steering {
     }
 
     /// Sets `rps_cpus` of a receive queue (`store_rps_map`). The calling thread must not read under RCU.
-    pub fn set_cpus(&self, queue: u16, cpus: BTreeSet<usize>) {
-        self.change(|settings| {
+    pub fn set_cpus(&self, softnet: &Softnet, queue: u16, cpus: BTreeSet<usize>) {
+        self.change(softnet, |settings| {
             let queue = settings.queues.entry(queue).or_default();
             (queue.cpus, queue.written) = (cpus, true);
         });
@@ -388,9 +386,9 @@ impl Steering {
 
     /// Sets `rps_cpus` of the first `count` receive queues to all CPUs, or to none, except where a user has
     /// written it. The calling thread must not read under RCU.
-    pub fn spread(&self, count: u32, on: bool) {
-        let all = 0..self.softnet.cpus.len();
-        self.change(|settings| {
+    pub fn spread(&self, softnet: &Softnet, count: u32, on: bool) {
+        let all = 0..softnet.cpus.len();
+        self.change(softnet, |settings| {
             for number in 0..count.min(u32::from(u16::MAX)) as u16 {
                 let queue = settings.queues.entry(number).or_default();
                 if !queue.written {
@@ -414,14 +412,14 @@ impl Steering {
     ///
     /// # Errors
     /// EINVAL beyond 2^32 flows, ENOMEM beyond 2^20.
-    pub fn set_flow_count(&self, queue: u16, count: u64) -> Result<(), Error> {
+    pub fn set_flow_count(&self, softnet: &Softnet, queue: u16, count: u64) -> Result<(), Error> {
         if count > 1 << 32 {
             return Err(Error::new(EINVAL));
         }
         if count > MAX_FLOWS {
             return Err(Error::new(ENOMEM));
         }
-        self.change(|settings| {
+        self.change(softnet, |settings| {
             let queue = settings.queues.entry(queue).or_default();
             queue.count = match count {
                 0 => 0,
@@ -441,13 +439,13 @@ impl Steering {
     }
 
     /// Sets `xps_rxqs` of a transmit queue. Only packets of sockets could follow it.
-    pub fn set_receivers(&self, queue: u16, receivers: BTreeSet<usize>) {
-        let mut settings = self.chosen().settings.lock();
+    pub fn set_receivers(&self, softnet: &Softnet, queue: u16, receivers: BTreeSet<usize>) {
+        let mut settings = self.chosen(softnet).settings.lock();
         settings.receivers.insert(queue, receivers);
     }
 
-    fn chosen(&self) -> &Chosen {
-        let domain = self.softnet.domain();
+    fn chosen(&self, softnet: &Softnet) -> &Chosen {
+        let domain = softnet.domain();
         self.chosen.get_or_make(|| Chosen {
             maps: PublishedOption::new(domain, None),
             settings: Mutex::default(),
@@ -455,9 +453,9 @@ impl Steering {
     }
 
     /// Changes the settings and has packets follow them.
-    fn change(&self, change: impl FnOnce(&mut Settings)) {
+    fn change(&self, softnet: &Softnet, change: impl FnOnce(&mut Settings)) {
         let floor = Arc::default();
-        let chosen = self.chosen();
+        let chosen = self.chosen(softnet);
         {
             let mut settings = chosen.settings.lock();
             let settings = &mut *settings;
@@ -504,13 +502,13 @@ impl Steering {
         // The request waits, as those of `synchronize_net` do with the RTNL held.
         chosen.maps.domain().synchronize_expedited();
         // All threads steer by these maps now, or by later ones.
-        let _ = floor.set(self.softnet.tickets());
+        let _ = floor.set(softnet.tickets());
     }
 
     /// Stops to look at packets once nothing is steered and nothing waits.
-    fn end(&self, maps: &Maps) {
+    fn end(&self, softnet: &Softnet, maps: &Maps) {
         let idle = |input: &Input| input.queue.is_idle();
-        if maps.floor.get().is_some() && self.softnet.cpus().all(idle) {
+        if maps.floor.get().is_some() && softnet.cpus().all(idle) {
             // A newer generation stays.
             let _ = self
                 .on
@@ -616,7 +614,7 @@ pub fn steer(cx: &mut Cx<'_>, device: &Arc<Device>, point: Point, mut batch: Bat
         cx.state.settle |= cpu == me;
     }
     if maps.ending {
-        steering.end(maps);
+        steering.end(softnet, maps);
     }
     cx.state.stages.end(Stage::Steer, count);
     batch

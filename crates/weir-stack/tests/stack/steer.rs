@@ -199,7 +199,7 @@ fn stress(cpus: usize, rounds: u32, redirected: bool) {
                         break;
                     }
                     let chosen = (0..cpus).filter(|cpu| which(*cpu, cpus - 1));
-                    device.steering.set_cpus(0, set(chosen));
+                    device.steering.set_cpus(&stack.softnet, 0, set(chosen));
                     std::thread::sleep(Duration::from_micros(300));
                 }
             });
@@ -307,7 +307,10 @@ fn a_redirect_to_an_ingress_is_steered() {
     let (mut world, arrivals) = router(2);
     world.port(3);
     redirect(&mut world, "d3", INGRESS);
-    world.device("d3").steering.set_cpus(0, set([1]));
+    world
+        .device("d3")
+        .steering
+        .set_cpus(&world.stack.softnet, 0, set([1]));
     all_on_the_other((world, arrivals), |world, frames| {
         world.arrive("d1", frames);
     });
@@ -347,7 +350,10 @@ fn what_returns_from_an_ifb_is_steered() {
     plug(&mut world, None);
     all_on_the_other((world, arrivals), |world, frames| {
         world.arrive("d1", frames);
-        world.device("d1").steering.set_cpus(0, set([1]));
+        world
+            .device("d1")
+            .steering
+            .set_cpus(&world.stack.softnet, 0, set([1]));
         let release = TcPlugQopt {
             action: tca::plug::RELEASE_INDEFINITE,
             limit: 0,
@@ -370,10 +376,10 @@ fn flows_go_to_the_cpus_of_the_set() {
         world.sysctl("net/core/netdev_max_backlog", "100000");
         play(&mut world, &arrivals, 0, 1);
         assert_eq!(counts(&arrivals), [200, 0, 0]);
-        device.steering.set_cpus(0, set([2]));
+        device.steering.set_cpus(&stack.softnet, 0, set([2]));
         play(&mut world, &arrivals, 1, 1);
         assert_eq!(counts(&arrivals), [0, 0, 200]);
-        device.steering.set_cpus(0, set([0, 1, 2]));
+        device.steering.set_cpus(&stack.softnet, 0, set([0, 1, 2]));
         play(&mut world, &arrivals, 2, 3);
         counts(&arrivals);
         play(&mut world, &arrivals, 5, 1);
@@ -381,7 +387,7 @@ fn flows_go_to_the_cpus_of_the_set() {
         let shares = counts(&arrivals);
         assert!(shares.iter().all(|n| (34..100).contains(n)), "{shares:?}");
         // Without CPUs, nothing is looked at once all flows have come back.
-        device.steering.set_cpus(0, set([]));
+        device.steering.set_cpus(&stack.softnet, 0, set([]));
         play(&mut world, &arrivals, 6, 3);
         counts(&arrivals);
         play(&mut world, &arrivals, 9, 1);
@@ -415,7 +421,7 @@ fn parts_of_batches_make_full_batches() {
     device.observe(&stack.domain.pin(), batches.clone());
     let mut other = Cpu::new(&stack, 1);
     weir_sync::percpu::bind(0);
-    device.steering.set_cpus(0, set([0, 1]));
+    device.steering.set_cpus(&stack.softnet, 0, set([0, 1]));
     let mut number = vec![0; FLOWS];
     let mut receive = |world: &mut World, flows: std::ops::Range<usize>| {
         let mut batch = Batch::new();
@@ -467,7 +473,7 @@ fn parts_of_batches_make_full_batches() {
     weir_sync::percpu::bind(1);
     while other.turn() {}
     weir_sync::percpu::bind(0);
-    device.steering.set_cpus(0, set([]));
+    device.steering.set_cpus(&stack.softnet, 0, set([]));
     for _ in 0..3 {
         receive(&mut world, 0..64);
         while world.cpu.turn() || other.turn() {}
@@ -484,7 +490,7 @@ fn a_full_backlog_drops() {
     let (stack, device) = (world.stack.clone(), world.device("d1"));
     let _idle = Cpu::new(&stack, 1);
     world.sysctl("net/core/netdev_max_backlog", "99");
-    device.steering.set_cpus(0, set([1]));
+    device.steering.set_cpus(&stack.softnet, 0, set([1]));
     for number in 0..2 {
         let frames: Vec<_> = (0..FLOWS).map(|flow| frame(flow, number)).collect();
         world.arrive("d1", &frames);
@@ -515,7 +521,7 @@ fn the_limit_of_flows_keeps_room_for_others() {
     world.sysctl("net/core/netdev_max_backlog", "1000");
     world.sysctl("net/core/flow_limit_table_len", "8192");
     world.sysctl("net/core/flow_limit_cpu_bitmap", "2");
-    device.steering.set_cpus(0, set([1]));
+    device.steering.set_cpus(&stack.softnet, 0, set([1]));
     let input = stack.softnet.cpu(1).unwrap();
     let state = |input: &weir_stack::steer::Input| {
         let guard = stack.domain.pin();
@@ -562,7 +568,7 @@ fn the_limit_of_flows_keeps_room_for_others() {
 fn a_cpu_that_is_not_there_gets_nothing() {
     let (mut world, arrivals) = router(2);
     let device = world.device("d1");
-    device.steering.set_cpus(0, set([1]));
+    device.steering.set_cpus(&world.stack.softnet, 0, set([1]));
     for number in 0..3 {
         world.arrive("d1", &[frame(0, number)]);
     }
@@ -577,8 +583,11 @@ fn flows_follow_their_programs() {
     let (stack, device) = (world.stack.clone(), world.device("d1"));
     weir_sync::percpu::bind(0);
     world.sysctl("net/core/rps_sock_flow_entries", "4096");
-    device.steering.set_cpus(0, set([0]));
-    device.steering.set_flow_count(0, 2048).unwrap();
+    device.steering.set_cpus(&stack.softnet, 0, set([0]));
+    device
+        .steering
+        .set_flow_count(&stack.softnet, 0, 2048)
+        .unwrap();
     with_cpus(&stack, || {
         play(&mut world, &arrivals, 0, 1);
         {
@@ -617,7 +626,7 @@ fn flows_follow_their_programs() {
 fn virtual_time_steers_nothing() {
     let mut world = World::router();
     let device = world.device("d1");
-    device.steering.set_cpus(0, set([0]));
+    device.steering.set_cpus(&world.stack.softnet, 0, set([0]));
     assert!(!device.steering.is_on());
     world.arrive("d1", &[frame(0, 0)]);
     assert_eq!(world.left().len(), 1);

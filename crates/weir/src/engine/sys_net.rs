@@ -689,17 +689,21 @@ pub fn write(stack: &Stack, ns: &Arc<Namespace>, path: &str, value: &[u8]) -> Re
             let receivers = xps::parsed(value, device.rx_queues() as usize).map_err(failed)?;
             let class = device.tc.traffic_class(&stack.domain.pin(), queue);
             class.map_err(failed)?;
-            device.steering.set_receivers(queue, receivers);
+            device
+                .steering
+                .set_receivers(&stack.softnet, queue, receivers);
             Ok(())
         }
         Place::Receive(device, queue, ("rps_cpus", _)) => {
             let cpus = xps::parsed(value, stack.config.cpus).map_err(failed)?;
-            device.steering.set_cpus(queue, cpus);
+            device.steering.set_cpus(&stack.softnet, queue, cpus);
             Ok(())
         }
         Place::Receive(device, queue, _) => {
             let text = std::str::from_utf8(value).map_err(|_| INVALID)?;
-            let set = device.steering.set_flow_count(queue, wide_number(text)?);
+            let set = device
+                .steering
+                .set_flow_count(&stack.softnet, queue, wide_number(text)?);
             set.map_err(failed)
         }
         Place::Transmit(_, _, (_, 0o644)) | Place::Limit((_, 0o644, _)) => Err(NOT_SERVED),

@@ -165,7 +165,9 @@ impl Playback {
                 Origin::File(reader, frame) => (reader.file().to_owned(), Some((*reader, frame))),
                 Origin::Pipe(file) => (file, None),
             };
-            device.steering.spread(device.rx_queues(), true);
+            device
+                .steering
+                .spread(&engine.stack.softnet, device.rx_queues(), true);
             let player = Player {
                 engine: Arc::downgrade(engine),
                 zero,
@@ -207,7 +209,9 @@ impl Playback {
         made: DeviceGenerator,
         begun: u64,
     ) -> Result<(), String> {
-        device.steering.spread(device.rx_queues(), true);
+        device
+            .steering
+            .spread(&engine.stack.softnet, device.rx_queues(), true);
         let mut generator = self.generator(engine, device, &made)?;
         let mut frame = Frame::default();
         let played = Arc::new(Mutex::new(Played::default()));

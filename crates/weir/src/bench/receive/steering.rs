@@ -250,7 +250,8 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
         eprint!("\rrun {run} of {runs}");
         let mut times = Vec::new();
         for cpus in [&[][..], &[1], &[0, 1]] {
-            lan.steering.set_cpus(0, cpus.iter().copied().collect());
+            lan.steering
+                .set_cpus(&bed.stack.softnet, 0, cpus.iter().copied().collect());
             // The flows move to their CPUs.
             play(&mut bed, &lan, &frames, 3)?;
             times.push(play(&mut bed, &lan, &frames, rounds)?);
@@ -258,7 +259,8 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
         let mut other = Cpu::new(&bed.stack, 1);
         let mut ns = Vec::new();
         for cpus in [&[][..], &[1]] {
-            lan.steering.set_cpus(0, cpus.iter().copied().collect());
+            lan.steering
+                .set_cpus(&bed.stack.softnet, 0, cpus.iter().copied().collect());
             alternate(&mut bed, &mut other, &lan, &frames, 3);
             ns.push(alternate(&mut bed, &mut other, &lan, &frames, rounds));
         }

@@ -379,7 +379,9 @@ impl Ports {
         match port.role {
             Role::Wire => {
                 port.device.connect(&engine.stack, None);
-                port.device.steering.spread(port.device.rx_queues(), false);
+                port.device
+                    .steering
+                    .spread(&engine.stack.softnet, port.device.rx_queues(), false);
             }
             Role::Host => port.device.set_rx_handler(None),
         }
@@ -573,7 +575,9 @@ impl Ports {
             return Err(error);
         }
         if role == Role::Wire && usize::from(count) < cpus {
-            device.steering.spread(device.rx_queues(), true);
+            device
+                .steering
+                .spread(&engine.stack.softnet, device.rx_queues(), true);
         }
         self.settle(engine);
         Ok(json!({ "name": facts.name, "as": role.name() }))
