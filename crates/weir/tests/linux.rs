@@ -138,6 +138,12 @@ fn multicast_routes_of_ipv6_by_netlink() {
     same_as_linux("mroute6-netlink");
 }
 
+/// A router's own reports of groups on its raw sockets.
+#[test]
+fn own_reports_of_groups() {
+    same("linux", "mld-own", &["--link-chatter"]);
+}
+
 /// VIFs with tunnel devices, gre and ipip.
 #[test]
 fn multicast_routes_by_tunnels() {

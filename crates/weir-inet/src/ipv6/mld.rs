@@ -27,7 +27,7 @@ use weir_sync::rare::Rare;
 
 use super::group::{ALL_ROUTERS, Group, State};
 use super::nd::Outgoing;
-use super::select::link_local_of;
+use super::select::{is_member, link_local_of};
 use crate::chatter::{self, Chance, PRIORITY, TICK};
 use crate::clock::{MILLISECOND, SECOND, TimerId};
 use crate::cpu::Cx;
@@ -518,6 +518,7 @@ fn send_v1(cx: &mut Cx<'_>, device: &Arc<Device>, group: Ipv6Addr, kind: u8) {
 fn send(cx: &mut Cx<'_>, device: &Arc<Device>, dst: Ipv6Addr, mut message: Vec<u8>) {
     let src = link_local_of(device, cx.guard).unwrap_or(Ipv6Addr::UNSPECIFIED);
     fill_check_v6(src.octets(), dst.octets(), &mut message);
+    let all = &device.namespace(cx.guard).conf().all.ipv6;
     let out = Outgoing {
         src,
         dst,
@@ -525,6 +526,8 @@ fn send(cx: &mut Cx<'_>, device: &Arc<Device>, dst: Ipv6Addr, mut message: Vec<u
         options: &ROUTER_ALERT,
         priority: PRIORITY,
         tag: None,
+        // Members hear of it, and a multicast routing daemon (`mroute6_is_socket`).
+        loops: is_member(device, dst, cx.guard) || all.on(Ipv6Conf::McForwarding),
     };
     super::nd::send(cx, device, &out, &message);
 }

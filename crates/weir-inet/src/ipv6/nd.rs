@@ -47,6 +47,7 @@ use crate::neigh::proxy::{self, Proxies, Proxy};
 use crate::neigh::{Update, nud};
 use crate::settings::WithSettings;
 use crate::settings::{Ipv6 as Slot, Ipv6Conf};
+use crate::sockets::{Arrived, interest, sockets};
 use crate::stack::Stack;
 use weir_sync::rcu::Guard;
 
@@ -65,6 +66,8 @@ pub(super) struct Outgoing<'a> {
     pub priority: u32,
     /// The VLAN tag, if the device is below a VLAN device whose packet this is.
     pub tag: Option<VlanTag>,
+    /// This host's raw sockets get a copy.
+    pub loops: bool,
 }
 
 impl Outgoing<'_> {
@@ -77,6 +80,7 @@ impl Outgoing<'_> {
             options: &[],
             priority: 0,
             tag: None,
+            loops: false,
         }
     }
 }
@@ -112,9 +116,41 @@ pub(super) fn send(cx: &mut Cx<'_>, device: &Arc<Device>, out: &Outgoing<'_>, me
     mib.ip(Ip::OutOctets, packet.len() as u64);
     mib.icmp(Counter::OutMsgs);
     mib.message(Way::Out, message.first().copied().unwrap_or(0));
+    if out.loops {
+        loop_back(cx, device, &packet, Ipv6::LEN + options.len());
+    }
     let batch = Batch::from(packet);
     output::count_multicast(cx, device, out.dst, &batch);
     crate::neigh::output(cx, device, out.dst.into(), false, batch);
+}
+
+/// Passes a copy of a message, which begins at `at`, to this host's raw sockets, as one that comes back from the device. The host
+/// itself takes none of its own (`dev_loopback_xmit`).
+fn loop_back(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet, at: usize) {
+    let ns = device.namespace(cx.guard);
+    let Some(mut copy) = packet.copy() else {
+        return device.count_drop(Place::Ipv6Local, DropReason::NOMEM);
+    };
+    copy.set_pkt_type(PacketType::Loopback);
+    copy.iif = device.ifindex();
+    let mib = cx.mib6(device);
+    mib.ip(Ip::InReceives, 1);
+    mib.ip(Ip::InOctets, copy.len() as u64);
+    mib.ip(Ip::InDelivers, 1);
+    mib.icmp(Counter::InMsgs);
+    let kind = copy.data().get(at).copied();
+    mib.message(Way::In, kind.unwrap_or(0));
+    if let Some(hooks) = sockets(ns).hooks(interest::RAW) {
+        let arrived = Arrived {
+            device,
+            ns,
+            ipv6: true,
+            at,
+            group: true,
+        };
+        (hooks.raw)(cx, &arrived, IPPROTO_ICMPV6, &copy);
+    }
+    cx.consume(copy);
 }
 
 /// Sends a message of neighbour discovery.
