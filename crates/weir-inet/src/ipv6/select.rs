@@ -150,7 +150,7 @@ pub fn is_member(device: &Device, group: Ipv6Addr, guard: &Guard) -> bool {
     let routes = device.conf().ipv6.on(Ipv6Conf::Forwarding);
     match group.segments() {
         [0xff01 | 0xff02, 0, 0, 0, 0, 0, 0, 1] => true,
-        [0xff01 | 0xff02 | 0xff05, 0, 0, 0, 0, 0, 0, 2] => routes,
+        [0xff01 | 0xff02 | 0xff05, 0, 0, 0, 0, 0, 0, 2] if routes => true,
         [0xff02, 0, 0, 0, 0, 1, high, _] if high >> 8 == 0xff => {
             let asks = |address: Ipv6Addr| solicited_node(address.octets()) == group.octets();
             let list = device.ipv6().addresses.list(guard);
