@@ -242,8 +242,9 @@ impl Prepared {
         way: &ipv4::egress::Way<'_>,
         protocol: u8,
         len: usize,
-    ) -> Result<ipv4::egress::Head<'static>, i32> {
+    ) -> Result<ipv4::egress::Head<'_>, i32> {
         let options = &self.options;
+        let chosen = options.chosen();
         let discover = options.pmtudisc;
         let mtu = match discover {
             pmtudisc::PROBE.. => way.hop.device.mtu().min(0xffff),
@@ -251,9 +252,11 @@ impl Prepared {
         };
         let free = discover < pmtudisc::DO || discover == pmtudisc::OMIT;
         let most = if free { 0xffff } else { mtu as usize };
-        let total = Ipv4::LEN + len;
+        let total = Ipv4::LEN + chosen.len() + len;
         if total > most {
-            error::too_long(socket, cx, self.to, false, mtu);
+            // As in Linux, the options count against the MTU that the error tells.
+            let told = mtu.saturating_sub(chosen.len() as u32);
+            error::too_long(socket, cx, self.to, false, told);
             return Err(errno::EMSGSIZE);
         }
         let fits = total <= mtu as usize;
@@ -272,7 +275,7 @@ impl Prepared {
                 pmtudisc::WANT => fits,
                 _ => false,
             },
-            options: &[],
+            options: chosen,
             mark: self.choice.mark.unwrap_or(options.mark),
             priority: match self.choice.tos {
                 Some(_) => ipv4::output::priority(tos),

@@ -168,7 +168,8 @@ fn send_v4(
     let ns = socket.ns();
     let options = &prepared.options;
     let included = options.hdrincl;
-    if included && Ipv4::new(data).is_none() {
+    // Not even with options that are none.
+    if included && (Ipv4::new(data).is_none() || options.ip_options.is_some()) {
         return Err(errno::EINVAL);
     }
     let routed = if included {

@@ -197,7 +197,7 @@ fn emit_one(
         let way = prepared.route_v4(socket, cx, PROTOCOL)?;
         outgoing::pending(socket)?;
         let mut head = prepared.head_v4(socket, cx, &way, PROTOCOL, len)?;
-        let fits = Ipv4::LEN + len <= way.hop.mtu as usize;
+        let fits = Ipv4::LEN + head.options.len() + len <= way.hop.mtu as usize;
         head.checked = left && fits && !prepared.options.no_check && has_offload(way.hop.device);
         let mut segment = [&header, data].concat();
         if !prepared.options.no_check {

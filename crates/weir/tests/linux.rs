@@ -574,6 +574,14 @@ fn vrf_qdisc() {
     }
 }
 
+/// The options that programs choose for their packets (`IP_OPTIONS`).
+#[test]
+fn ip_options() {
+    if has("python3", "python3") {
+        same_as_linux("ip-options");
+    }
+}
+
 #[test]
 fn the_shape_of_every_message() {
     same_as_linux("attributes");

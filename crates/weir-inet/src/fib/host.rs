@@ -333,7 +333,9 @@ pub fn found6(stack: &Stack, ns: &Namespace, device: &Arc<Device>) {
 
 /// Activates the rules that name a device, after it appeared under its name.
 pub fn rules_attach(ns: &Namespace, device: &Device) {
-    let (name, ifindex) = (device.name(), device.ifindex());
+    // A copy, unlike `Device::name`, takes no memory.
+    let name = device.names().name.clone();
+    let ifindex = device.ifindex();
     ns.fib().v4.rules().device_came(&name, ifindex);
     ns.fib().v6.rules().device_came(&name, ifindex);
 }

@@ -7,7 +7,9 @@
 //! - [`options`] iterates over the options;
 //! - [`compile`] validates a received header and writes the local address and the time where a
 //!   record-route or time-stamp option has room, as Linux does on input;
-//! - [`forward`] replaces the recorded address by that of the output device.
+//! - [`forward`] replaces the recorded address by that of the output device;
+//! - [`Chosen`] are the options that a program chooses for its packets (`ip_options_get`, `ip_options_undo`), and [`send`]
+//!   fills them in (`ip_options_build`).
 //!
 //! An error is the offset of the offending byte, for the pointer of an ICMP parameter problem. The
 //! caller supplies addresses and times, and must update the header checksum if
@@ -301,6 +303,94 @@ pub fn forward(header: &mut [u8], c: &Compiled, address: [u8; 4]) -> bool {
     }
 }
 
+/// The maximum length of the options of a header in bytes.
+pub const MOST: usize = 40;
+
+/// The options that a program chooses for its packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chosen {
+    bytes: [u8; MOST],
+    len: u8,
+}
+
+/// The reason why a program cannot have options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// They are too long or wrong.
+    Invalid,
+    /// They have a source route, which is not served.
+    SourceRoute,
+}
+
+impl Chosen {
+    /// Takes options, up to 40 bytes, and fills them up to a multiple of four bytes. What follows the end of the list,
+    /// and the places that [`send`] will fill in first, become zero. For `elsewhere` see [`Here`].
+    ///
+    /// # Errors
+    /// Those of [`compile`], and source routes.
+    pub fn new(value: &[u8], elsewhere: &dyn Fn([u8; 4]) -> bool) -> Result<Self, Refused> {
+        let len = value.len().next_multiple_of(4);
+        let mut header = [0; Ipv4::LEN + MOST];
+        let header = header.get_mut(..Ipv4::LEN + len).ok_or(Refused::Invalid)?;
+        if let Some(place) = header.get_mut(Ipv4::LEN..Ipv4::LEN + value.len()) {
+            place.copy_from_slice(value);
+        }
+        let here = Here {
+            address: [0; 4],
+            time: 0,
+            elsewhere,
+        };
+        let compiled = compile(header, &here).map_err(|_| Refused::Invalid)?;
+        if compiled.source_route.is_some() {
+            return Err(Refused::SourceRoute);
+        }
+        // The pointers, and a time stamp's count, remain those of the program.
+        for (option, len) in [(compiled.record_route, 1), (compiled.timestamp, 2)] {
+            let Some(at) = option.map(|at| usize::from(at) + 2) else {
+                continue;
+            };
+            let own = value.get(at - Ipv4::LEN..at - Ipv4::LEN + len);
+            if let (Some(place), Some(own)) = (header.get_mut(at..at + len), own) {
+                place.copy_from_slice(own);
+            }
+        }
+        let mut chosen = Self {
+            bytes: [0; MOST],
+            len: len as u8,
+        };
+        let options = header.get(Ipv4::LEN..).unwrap_or_default();
+        for (to, from) in chosen.bytes.iter_mut().zip(options) {
+            *to = *from;
+        }
+        Ok(chosen)
+    }
+
+    /// Returns the options, a multiple of four bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len.into()).unwrap_or_default()
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Fills in the options of a packet that this host sends, whose complete header has those that a program has chosen. Here,
+/// unlike on receipt, a time stamp without room counts nothing.
+pub fn send(header: &mut [u8], here: &Here<'_>) {
+    let is_stamp = |option: &Ipv4Option<'_>| option.kind == IPOPT_TIMESTAMP;
+    let stamp = options(header).flatten().find(is_stamp);
+    let count = stamp.and_then(|stamp| Some((stamp.at + 3, *stamp.body.get(1)?)));
+    // They have been checked.
+    let _ = compile(header, here);
+    if let Some((at, flags)) = count
+        && let Some(place) = header.get_mut(at)
+    {
+        *place = flags;
+    }
+}
+
 /// Turns options that are not copied into NOOP, for fragments other than the first
 /// (`ip_options_fragment`). The header must have passed [`compile`].
 pub fn fragment(header: &mut [u8]) {
@@ -428,5 +518,30 @@ mod tests {
         let mut h = header(&[7, 3, 4, 148, 4, 0, 0, 0]);
         fragment(&mut h);
         assert_eq!(h[20..], [1, 1, 1, 148, 4, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_program_chooses_options_that_can_be_sent() {
+        let chosen = |value: &[u8]| Chosen::new(value, &|address| address == [9; 4]);
+        assert_eq!(chosen(&[]).unwrap().bytes(), []);
+        assert!(chosen(&[]).unwrap().is_empty());
+        assert_eq!(chosen(&[IPOPT_NOOP; 41]), Err(Refused::Invalid));
+        let route = [IPOPT_LSRR, 7, 4, 10, 0, 0, 1];
+        assert_eq!(chosen(&route), Err(Refused::SourceRoute));
+        let full = [IPOPT_TIMESTAMP, 8, 9, 0x10, 1, 2, 3, 4];
+        assert_eq!(chosen(&full).unwrap().bytes(), full);
+        let mut header = [[0x47; Ipv4::LEN].as_slice(), &full].concat();
+        let here = Here {
+            address: [10, 0, 0, 1],
+            time: 0x0102_0304,
+            elsewhere: &|_| false,
+        };
+        send(&mut header, &here);
+        assert_eq!(header[Ipv4::LEN..], full);
+        let room = chosen(&[IPOPT_RR, 7, 4, 1, 2, 3, 4]).unwrap();
+        assert_eq!(room.bytes(), [IPOPT_RR, 7, 4, 0, 0, 0, 0, 0]);
+        let mut header = [[0x47; Ipv4::LEN].as_slice(), room.bytes()].concat();
+        send(&mut header, &here);
+        assert_eq!(header[Ipv4::LEN..], [IPOPT_RR, 7, 8, 10, 0, 0, 1, 0]);
     }
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The options of IPv4 (`do_ip_setsockopt`, `do_ip_getsockopt` of `net/ipv4/ip_sockglue.c`).
 //!
-//! Not served: `IP_OPTIONS`, `IP_ROUTER_ALERT`, multicast filters given as lists (`IP_MSFILTER`, `MCAST_MSFILTER`), IPsec.
+//! Not served: `IP_OPTIONS` of TCP and with source routes, `IP_ROUTER_ALERT`, multicast filters given as lists (`IP_MSFILTER`, `MCAST_MSFILTER`), IPsec.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use weir_inet::ipv4::output::priority;
+use weir_inet::ipv4::route::address_type;
 use weir_inet::settings::{Ipv4, WithSettings};
-use weir_netlink::errno;
+use weir_netlink::{errno, rta};
+use weir_packet::header::ipv4_options::{Chosen, Refused};
 
 use super::{int_or_byte, of_int, word};
 use crate::abi::{SOCK_RAW, SOCK_STREAM, ip, mcast};
@@ -147,9 +149,17 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
             }
             state.options.uc_device = index;
         }
-        // No options are the default; others are not served.
-        ip::OPTIONS if value.is_empty() => {}
-        ip::OPTIONS => return Err(errno::EOPNOTSUPP),
+        ip::OPTIONS => {
+            let (ns, guard) = (socket.ns(), cx.guard);
+            let elsewhere =
+                |address: [u8; 4]| address_type(ns, address.into(), guard) == rta::rtn::UNICAST;
+            let chosen = match Chosen::new(value, &elsewhere) {
+                Ok(chosen) if chosen.is_empty() || socket.kind() != SOCK_STREAM => chosen,
+                Ok(_) | Err(Refused::SourceRoute) => return Err(errno::EOPNOTSUPP),
+                Err(Refused::Invalid) => return Err(errno::EINVAL),
+            };
+            options.ip_options = Some(chosen);
+        }
         _ => return Err(errno::ENOPROTOOPT),
     }
     Ok(())
@@ -281,7 +291,7 @@ pub fn get(socket: &Socket, name: i32, room: &[u8]) -> Result<Vec<u8>, i32> {
             socket.path_mtu().ok_or(errno::ENOTCONN)? as i32
         }
         ip::MULTICAST_IF => return Ok(options.mc_address.octets().to_vec()),
-        ip::OPTIONS => return Ok(Vec::new()),
+        ip::OPTIONS => return Ok(options.chosen().to_vec()),
         _ => return Err(errno::ENOPROTOOPT),
     };
     Ok(match room.len() {

@@ -11,6 +11,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LazyLock};
 
 use weir_netlink::errno;
+use weir_packet::header::ipv4_options::Chosen;
 
 use crate::abi::pmtudisc;
 
@@ -65,6 +66,8 @@ pub struct Options {
     pub multicast_table: u32,
     pub mc_address: Ipv4Addr,
     pub uc_device: u32,
+    /// The IPv4 options of packets (`IP_OPTIONS`), which may be none, once the program has set them.
+    pub ip_options: Option<Chosen>,
     pub pmtudisc: u8,
     pub hdrincl: bool,
     pub transparent: bool,
@@ -95,6 +98,13 @@ pub struct Options {
     pub preferences: u8,
     /// The control messages of received datagrams, as bits.
     pub receive6: u32,
+}
+
+impl Options {
+    /// Returns the IPv4 options of packets.
+    pub fn chosen(&self) -> &[u8] {
+        self.ip_options.as_ref().map_or(&[], Chosen::bytes)
+    }
 }
 
 /// The form in which a program wants the time of a datagram (`SO_TIMESTAMP*`).
@@ -149,6 +159,7 @@ impl Default for Options {
             multicast_table: 0,
             mc_address: Ipv4Addr::UNSPECIFIED,
             uc_device: 0,
+            ip_options: None,
             pmtudisc: pmtudisc::WANT,
             hdrincl: false,
             transparent: false,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Unmodified routing daemons run the routers of a stack: BIRD and FRR with OSPF and BGP, keepalived with VRRP. They
+//! Unmodified routing daemons run the routers of a stack: BIRD and FRR with OSPF and BGP, FRR with PIM, keepalived with VRRP. They
 //! install what they have learned, and other routes after a link has been cut.
 
 use crate::chain::{Time, have, holds, ordinarily_in};
@@ -24,6 +24,17 @@ learned() { ip -n r1 route show 10.3.0.0/24 | grep "via 10.0.1$1.$1 "; }
 learned6() { ip -n r1 -6 route show fd00:3::/64 | grep "dev e$1 "; }
 crosses() { ip netns exec r1 ping -n -c 1 -W 5 -I 10.1.0.1 10.3.0.1 | grep -o ttl=..; }
 crosses6() { ip netns exec r1 ping -n -c 1 -W 5 -I fd00:1::1 fd00:3::1 | grep -o ttl=..; }
+"#;
+
+/// Starts daemons of FRR.
+const FRR: &str = r#"
+printf 'root:x:0:\nfrrvty:x:0:root\n' > group
+# Starts a daemon in a namespace with the configuration on standard input. Its user must be in a group.
+frr() {
+    mkdir -p $1; cat > $1/$2.conf
+    ip netns exec $1 sh -c 'mount --bind group /etc/group; exec "$@"' - /usr/lib/frr/$2 -u root -g root -z $D/$1/zserv \
+        -i $D/$1/$2.pid --vty_socket $D/$1 -f $D/$1/$2.conf -A 127.0.0.1 --log file:$D/$1/$2.log > $1/$2.out 2>&1 &
+}
 "#;
 
 #[test]
@@ -96,14 +107,7 @@ fn frr_finds_another_way_by_ospf_and_bgp() {
     if !have(&[("/usr/lib/frr/zebra", "frr")]) {
         return;
     }
-    let script = r#"printf 'root:x:0:\nfrrvty:x:0:root\n' > group
-# Starts a daemon in a namespace with the configuration on standard input. Its user must be in a group.
-frr() {
-    mkdir -p $1; cat > $1/$2.conf
-    ip netns exec $1 sh -c 'mount --bind group /etc/group; exec "$@"' - /usr/lib/frr/$2 -u root -g root -z $D/$1/zserv \
-        -i $D/$1/$2.pid --vty_socket $D/$1 -f $D/$1/$2.conf -A 127.0.0.1 --log file:$D/$1/$2.log > $1/$2.out 2>&1 &
-}
-ospf() {
+    let script = r#"ospf() {
     printf 'router ospf\n ospf router-id 10.%s.0.1\n network 10.0.0.0/16 area 0\n network 10.%s.0.0/24 area 0\n' $1 $1
     printf ' passive-interface lan\n timers throttle spf 0 50 100\n'
     for n in $2 $3; do
@@ -130,9 +134,65 @@ ip -n r1 link set e3 down
 await learned 2; await far 2; crosses
 finish"#;
     holds(
-        &ordinarily_in(TRIANGLE, Time::Virtual, script),
+        &ordinarily_in(&[TRIANGLE, FRR].concat(), Time::Virtual, script),
         &["proto ospf\nttl=64\nttl=63\n"],
     );
+}
+
+/// A sender, three routers of which the second is the rendezvous point, and a member of a group.
+const GROUP: &str = r#"
+link() {
+    ip link add $2 netns $1 type veth peer name $5 netns $4
+    ip -n $1 addr add $3/24 dev $2; ip -n $4 addr add $6/24 dev $5
+    ip -n $1 link set $2 up; ip -n $4 link set $5 up
+}
+for n in s r1 r2 r3 h; do ip netns add $n; ip -n $n link set lo up; done
+for n in r1 r2 r3; do ip netns exec $n sysctl -qw net.ipv4.ip_forward=1; done
+link s eth0 10.1.0.2 r1 lan 10.1.0.1; link r3 lan 10.3.0.1 h eth0 10.3.0.2
+link r1 e2 10.0.12.1 r2 e1 10.0.12.2; link r2 e3 10.0.23.2 r3 e2 10.0.23.3
+ip -n r2 link add lan type dummy; ip -n r2 addr add 10.2.0.1/24 dev lan; ip -n r2 link set lan up
+for to in 10.2.0.0/15 10.0.23.0/24; do ip -n r1 route add $to via 10.0.12.2; done
+ip -n r2 route add 10.1.0.0/24 via 10.0.12.1; ip -n r2 route add 10.3.0.0/24 via 10.0.23.3
+for to in 10.2.0.0/24 10.1.0.0/24 10.0.12.0/24; do ip -n r3 route add $to via 10.0.23.2; done
+ip -n s route add default via 10.1.0.1; ip -n h route add default via 10.3.0.1
+sleep 3
+"#;
+
+/// FRR routes a group in sparse mode: the first packet goes to the rendezvous point in a register, and the tree of the
+/// sender follows. Linux 6.1 has the same routes. Before a timer of less than a millisecond, pimd polls without waiting,
+/// under which virtual time does not move on.
+#[test]
+fn frr_routes_a_group_by_pim() {
+    if !have(&[("/usr/lib/frr/pimd", "frr"), ("socat", "socat")]) {
+        return;
+    }
+    let script = r#"pim() {
+    echo 'ip pim rp 10.2.0.1 239.0.0.0/8'
+    for device; do printf 'interface %s\n ip pim\n ip pim hello 1\n' $device; done
+    printf 'interface lan\n ip igmp\n'
+}
+start() { frr $1 zebra < /dev/null; await test -S $1/zserv; pim ${*:2} | frr $1 pimd; }
+start r1 lan e2; start r2 lan e1 e3; start r3 lan e2
+sleep 4
+ip netns exec h socat -u UDP4-RECV:5000,ip-add-membership=239.1.1.1:eth0 OPEN:got,creat,append &
+routes() { ip -n $1 mroute show | sed "s/^/$1 /"; }
+await sh -c 'ip -n r2 mroute show | grep 239.1.1.1'
+for n in {1..8}; do
+    echo "packet $n" | ip netns exec s socat -u - UDP4-DATAGRAM:239.1.1.1:5000,ip-multicast-ttl=9
+    sleep 1
+done
+cat got; routes r1; routes r2; routes r3; 
+ip -n r1 -s link show pimreg | awk 'END { print ($2 ? "registered" : "not registered") }'
+finish"#;
+    let printed = ordinarily_in(&[GROUP, FRR].concat(), Time::Real, script);
+    let parts = [
+        "packet 7\npacket 8\n",
+        "r1 (10.1.0.2,239.1.1.1)             Iif: lan        Oifs: e2  State: resolved",
+        "r2 (10.1.0.2,239.1.1.1)             Iif: e1         Oifs: e3  State: resolved",
+        "r3 (10.1.0.2,239.1.1.1)             Iif: e2         Oifs: lan  State: resolved",
+        "\nregistered\n",
+    ];
+    holds(&printed, &parts);
 }
 
 #[test]
