@@ -220,6 +220,37 @@ fn shells_wait() {
     }
 }
 
+/// An event loop that looks without waiting until a time has come. While a descriptor is ready, time stands still.
+const LOOKS: &str = "import os, select, time
+read, write = os.pipe()
+os.write(write, b'x')
+begin = time.monotonic()
+ready = sum(len(select.select([read], [], [], 0)[0]) for _ in range(1000))
+print(ready, time.monotonic() - begin)
+os.read(read, 1)
+looks = 0
+while time.monotonic() < begin + 0.0025:
+    select.select([read], [], [], 0)
+    looks += 1
+print(round(time.monotonic() - begin, 6), looks)
+";
+
+#[test]
+fn a_program_that_looks_without_waiting_sees_time_pass() {
+    if !common::has("python3", "python3") {
+        return;
+    }
+    for user in users() {
+        let mut run = weir(*user, &["run", "--quiet", "--", "python3", "-c", LOOKS]);
+        // Each 65th look takes a millisecond, unless a descriptor is ready: of the first thousand none does.
+        assert_eq!(
+            text(&output(&mut run).stdout),
+            "1000 0.0\n0.003 170\n",
+            "{user:?}"
+        );
+    }
+}
+
 /// Two programs in the background act at their times, one after the other, also while a `weir play`
 /// moves the clock.
 const BACKGROUND: &str = "ip link add d0 type dummy

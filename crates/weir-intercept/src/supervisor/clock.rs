@@ -5,7 +5,9 @@
 //! here and returns the stack's time. Programs without the C library (Go, static ones) read the machine's clock.
 //!
 //! A program that reads the clock again and again, and waits for nothing, would never see it move. After
-//! [`PATIENCE`] reads at one time a read waits for [`STEP`].
+//! [`PATIENCE`] reads at one time a read waits for [`STEP`]. Event loops round the rest of a time down and look at their
+//! descriptors without waiting until it has passed (FRR's). After [`LOOKS`] such calls at one time, the next one waits for
+//! [`STEP`], or until a descriptor is ready.
 use super::{Handled, Supervisor};
 use crate::backend::Errno;
 use crate::seccomp::{Answer, Call};
@@ -18,17 +20,58 @@ const BEGIN: u64 = 100 * SECOND;
 const SECOND: u64 = 1_000_000_000;
 /// The number of reads at one time after which a read lets the clock move.
 const PATIENCE: u32 = 2_000;
-/// How far the clock moves for a program that only reads it, in ns.
-const STEP: u64 = 1_000_000;
+/// The number of calls with a time-out of 0 at one time after which such a call waits.
+const LOOKS: u32 = 64;
+/// How far the clock moves for a program that only looks, in ns.
+pub(super) const STEP: u64 = 1_000_000;
 
-/// The processes that read the stack's clock: the time of the last read, and the reads at that time.
+/// What a process has done at one time.
 #[derive(Debug, Default)]
-pub(super) struct Readers(BTreeMap<u32, (u64, u32)>);
+struct Seen {
+    /// The time, ns of the stack's clock.
+    at: u64,
+    /// Reads of the clock, after the first.
+    reads: u32,
+    /// Calls with a time-out of 0.
+    looks: u32,
+}
+
+impl Seen {
+    /// Begins anew if the clock has moved. Returns whether it has.
+    fn follow(&mut self, now: u64) -> bool {
+        let moved = self.at != now;
+        if moved {
+            *self = Self {
+                at: now,
+                ..Self::default()
+            };
+        }
+        moved
+    }
+}
+
+/// The processes that read the stack's clock, and what they have done at the time of the last read.
+#[derive(Debug, Default)]
+pub(super) struct Readers(BTreeMap<u32, Seen>);
 
 impl Readers {
     /// Returns whether a process reads the stack's clock, so that its deadlines refer to it.
     pub(super) fn has(&self, process: u32) -> bool {
         self.0.contains_key(&process)
+    }
+
+    /// Counts a call with a time-out of 0. Returns whether it waits for [`STEP`].
+    pub(super) fn looks(&mut self, process: u32, now: u64) -> bool {
+        let Some(seen) = self.0.get_mut(&process) else {
+            return false;
+        };
+        seen.follow(now);
+        seen.looks += 1;
+        let waits = seen.looks > LOOKS;
+        if waits {
+            seen.looks = 0;
+        }
+        waits
     }
 
     /// Forgets processes that are gone. `processes` is sorted.
@@ -67,12 +110,10 @@ impl Supervisor {
         };
         let process = self.process(call);
         let now = waits.now();
-        let reads = self.readers.0.entry(process).or_default();
-        *reads = if reads.0 == now {
-            (now, reads.1 + 1)
-        } else {
-            (now, 0)
-        };
+        let seen = self.readers.0.entry(process).or_default();
+        if !seen.follow(now) {
+            seen.reads += 1;
+        }
         let words = |time: u64| {
             let fraction = match call.number {
                 libc::SYS_clock_gettime => time % SECOND,
@@ -91,8 +132,8 @@ impl Supervisor {
                 0
             }
         };
-        if reads.1 > PATIENCE {
-            reads.1 = 0;
+        if seen.reads > PATIENCE {
+            seen.reads = 0;
             let wait = Wait {
                 call: *call,
                 process,
@@ -132,4 +173,22 @@ fn is_time(call: &Call) -> bool {
         let _ = call;
         false
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_waits_after_many_at_one_time() {
+        let mut readers = Readers::default();
+        assert!(!(0..1_000).any(|_| readers.looks(1, 5)), "no reader");
+        readers.0.insert(1, Seen::default());
+        for now in [5, 6] {
+            assert!(!(0..LOOKS).any(|_| readers.looks(1, now)));
+        }
+        assert!(readers.looks(1, 6));
+        assert!(!(0..LOOKS).any(|_| readers.looks(1, 6)));
+        assert!(readers.looks(1, 6));
+    }
 }
