@@ -37,6 +37,16 @@ pub type NamespaceParts = Parts<14>;
 /// The places of a device.
 pub type DeviceParts = Parts<4>;
 
+const _: () = {
+    let numbers = [
+        size_of::<StackParts>(),
+        size_of::<NamespaceParts>(),
+        size_of::<DeviceParts>(),
+    ];
+    let [stack, namespace, device] = numbers;
+    assert!(stack != namespace && namespace != device && device != stack);
+};
+
 /// The key of place `N`, which holds a `T`. Declare it as a `static`.
 pub struct Key<T, const N: usize> {
     head: Head,
@@ -77,7 +87,7 @@ impl<T: Any + Send + Sync, const N: usize> Key<T, N> {
 /// The most places that a holder may have.
 const MOST: usize = 14;
 
-/// The keys that own the places of holders, by the holder's number of places.
+/// The keys that own the places of holders, by the holder's number of places, in which the kinds of holders differ.
 static OWNERS: [[AtomicPtr<Head>; MOST]; MOST + 1] =
     [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST] }; MOST + 1];
 

@@ -5,9 +5,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_inet::ipv4::route::{To, specific_destination};
+use weir_inet::ipv4::route::{To, is_elsewhere, specific_destination};
 use weir_inet::sockets::Arrived;
 use weir_packet::Packet;
+use weir_packet::header::ipv4_options::{self, Chosen};
 use weir_packet::header::{Ipv4, Ipv6};
 
 use crate::Message;
@@ -228,10 +229,19 @@ fn messages_v4(
         control.put(SOL_IP, ip::PKTINFO, &info);
     }
     hops(control, false, options, head.ttl, head.tos);
-    if wants(ip::RECVOPTS) {
-        let len = Ipv4::new(packet.data()).map_or(0, |header| header.header_len());
-        if let Some(found) = packet.data().get(Ipv4::LEN..len).filter(|o| !o.is_empty()) {
+    let len = Ipv4::new(packet.data()).map_or(0, |header| header.header_len());
+    let whole = packet.data().get(..len).unwrap_or_default();
+    if let Some(found) = whole.get(Ipv4::LEN..).filter(|found| !found.is_empty()) {
+        if wants(ip::RECVOPTS) {
             control.put(SOL_IP, ip::RECVOPTS, found);
+        }
+        // Those of an answer, as the program would choose them.
+        let elsewhere = |address| is_elsewhere(arrived.ns, address, cx.guard);
+        let answer = || Chosen::new(ipv4_options::echo(whole).ok()?.bytes(), &elsewhere).ok();
+        if wants(ip::RETOPTS)
+            && let Some(answer) = answer()
+        {
+            control.put(SOL_IP, ip::RETOPTS, answer.bytes());
         }
     }
     if wants(ip::RECVORIGDSTADDR) {

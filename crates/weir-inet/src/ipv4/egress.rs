@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets of programs on their way out, of which groups and broadcasts send a copy back to the host (`ip_mc_output`).
 
+use weir_netlink::errno;
 use weir_netlink::ifla::iff;
-use weir_netlink::{errno, rta};
 use weir_packet::header::ipv4::{IP_DF, fill_check, ipv4};
-use weir_packet::header::{ETH_P_IP, Ipv4, Ipv4Mut, ipv4_options};
+use weir_packet::header::{ETH_P_IP, Ipv4, Ipv4Mut};
 use weir_packet::{Flags, Packet, PacketType};
 
 use super::group::is_local;
 use super::route::To;
 pub use super::ways::{Way, Wish, find, owner_of};
-use super::{forwards_multicast, icmp, local, multicast, output, route};
+use super::{forwards_multicast, local, multicast, output};
 use crate::cpu::Cx;
 use crate::drops::Place;
 use crate::ipv4::WithIpv4;
@@ -28,7 +28,7 @@ pub struct Head<'a> {
     pub ttl: Option<u8>,
     /// The packet must not be fragmented.
     pub df: bool,
-    /// IP options, as [`Chosen`](ipv4_options::Chosen) has them.
+    /// IP options, as [`Chosen`](weir_packet::header::ipv4_options::Chosen) has them.
     pub options: &'a [u8],
     /// Firewall mark.
     pub mark: u32,
@@ -132,24 +132,7 @@ fn make(
     if !written {
         return Err(errno::ENOBUFS);
     }
-    if !head.options.is_empty() {
-        let words = (Ipv4::LEN + head.options.len()) / 4;
-        if let Some(mut fields) = Ipv4Mut::new(packet.data_mut()) {
-            fields.set_version_ihl(0x40 | words as u8);
-        }
-        let guard = cx.guard;
-        let here = ipv4_options::Here {
-            address: way.src.octets(),
-            time: icmp::day_time(cx),
-            elsewhere: &|address| {
-                route::address_type(ns, address.into(), guard) == rta::rtn::UNICAST
-            },
-        };
-        if let Some(header) = packet.data_mut().get_mut(..words * 4) {
-            ipv4_options::send(header, &here);
-        }
-        fill_check(packet.data_mut());
-    }
+    output::finish_options(cx, ns, &mut packet, head.options.len());
     Ok(packet)
 }
 

@@ -7,7 +7,7 @@
 //! limited per destination (`icmp_ratelimit`) and, except for "fragmentation needed", per namespace
 //! ([`crate::icmp_limit`]).
 //!
-//! Not implemented: IP options in replies, RFC 8335 probes, address masks, path
+//! Not implemented: RFC 8335 probes, address masks, path
 //! MTU learned from "fragmentation needed". Errors and echo replies go to the sockets of programs
 //! ([`crate::sockets`]).
 
@@ -21,6 +21,7 @@ use weir_packet::header::icmp::{
     icmp, is_error_v4,
 };
 use weir_packet::header::ipv4::{IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_UDPLITE};
+use weir_packet::header::ipv4_options::{self, Chosen};
 use weir_packet::header::{Icmp, Ipv4, Udp};
 use weir_packet::{DropReason, Packet, PacketType, checksum};
 
@@ -74,7 +75,12 @@ pub fn error(
 ) {
     let guard = cx.guard;
     let ns = device.namespace(guard);
-    let Some(header) = Ipv4::new(packet.data()) else {
+    // Options behind the one with the problem have not been looked at.
+    let seen = match (ty, code) {
+        (ICMP_PARAMETERPROB, 0) => (rest >> 24) as usize,
+        _ => usize::MAX,
+    };
+    let Some((header, options)) = answered(packet, seen) else {
         return;
     };
     // A packet that we send is as good as one for us (in Linux it has PACKET_HOST).
@@ -128,14 +134,24 @@ pub fn error(
     }
     let room = route.hop.mtu.min(ERROR_LEN) as usize;
     let Some(room) = room
-        .checked_sub(Ipv4::LEN + Icmp::LEN)
+        .checked_sub(Ipv4::LEN + options.bytes().len() + Icmp::LEN)
         .filter(|room| *room > Ipv4::LEN)
     else {
         return;
     };
     let data = packet.data();
     let quote = data.get(..room).unwrap_or(data);
-    send(cx, device, ns, &route, &wanted, icmp(ty, code, rest), quote);
+    let message = (icmp(ty, code, rest), quote);
+    send(cx, device, ns, &route, &wanted, &options, message);
+}
+
+/// Returns a packet's header and the options of an answer to it, of which those up to `seen` bytes from the start of the header
+/// are known to be right. `None` if there is no answer.
+pub(super) fn answered(packet: &Packet, seen: usize) -> Option<(Ipv4<'_>, Chosen)> {
+    let header = Ipv4::new(packet.data())?;
+    let whole = packet.data().get(..header.header_len().min(seen));
+    let options = ipv4_options::echo(whole.unwrap_or_default()).ok()?;
+    Some((header, options))
 }
 
 /// Sends a message with its checksum.
@@ -145,8 +161,8 @@ fn send(
     ns: &Namespace,
     route: &route::Output<'_>,
     wanted: &Wanted,
-    mut head: [u8; 8],
-    payload: &[u8],
+    options: &Chosen,
+    (mut head, payload): ([u8; 8], &[u8]),
 ) {
     let counters = cx.mib(ns);
     counters.icmp.add(mib::Icmp::OutMsgs, 1);
@@ -161,7 +177,8 @@ fn send(
         dst: wanted.dst.octets(),
         mark: wanted.mark,
     };
-    output::send_own(cx, device, ns, route, &header, &[&head, payload]);
+    let parts = [&head, payload];
+    output::send_own(cx, device, ns, route, &header, options.bytes(), &parts);
 }
 
 /// Receives a message addressed to us (`icmp_rcv`). `at` is the offset of the message.
@@ -354,7 +371,7 @@ fn reply(
     payload: &[u8],
 ) {
     let guard = cx.guard;
-    let Some(header) = Ipv4::new(packet.data()) else {
+    let Some((header, options)) = answered(packet, usize::MAX) else {
         return;
     };
     let wanted = Wanted {
@@ -365,7 +382,7 @@ fn reply(
         proto: IPPROTO_ICMP,
     };
     if let Ok(route) = route::output_by(ns, &wanted, device.l3_master_index(guard), guard) {
-        send(cx, device, ns, &route, &wanted, head, payload);
+        send(cx, device, ns, &route, &wanted, &options, (head, payload));
     }
 }
 

@@ -12,7 +12,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use weir_netlink::{errno, rta};
+use weir_netlink::errno;
 use weir_packet::header::icmp::{
     ICMP_DEST_UNREACH, ICMP_HOST_UNREACH, ICMP_NET_UNREACH, ICMP_PARAMETERPROB, ICMP_PKT_FILTERED,
 };
@@ -348,7 +348,7 @@ fn read_options(
     let here = ipv4_options::Here {
         address: address.unwrap_or(Ipv4Addr::UNSPECIFIED).octets(),
         time: icmp::day_time(cx),
-        elsewhere: &|address| route::address_type(ns, address.into(), guard) == rta::rtn::UNICAST,
+        elsewhere: &|address| route::is_elsewhere(ns, address, guard),
     };
     let len = packet
         .data()

@@ -305,7 +305,9 @@ fn reset(
     };
     counters.add(mib::Tcp::OutSegs, 1);
     counters.add(mib::Tcp::OutRsts, 1);
-    if let Ok(route) = route::output_by(ns, &wanted, device.l3_master_index(guard), guard) {
+    if let Ok(route) = route::output_by(ns, &wanted, device.l3_master_index(guard), guard)
+        && let Some((_, options)) = icmp::answered(&packet, usize::MAX)
+    {
         let head = output::Header {
             protocol: IPPROTO_TCP,
             // Without the ECN bits (`INET_ECN_MASK`).
@@ -314,7 +316,7 @@ fn reset(
             dst: src,
             mark: 0,
         };
-        output::send_own(cx, device, ns, &route, &head, &[&answer]);
+        output::send_own(cx, device, ns, &route, &head, options.bytes(), &[&answer]);
     }
     drop(cx, DropReason::NO_SOCKET, packet);
 }

@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::rta;
 use weir_packet::header::ipv4::{fill_check, ipv4};
-use weir_packet::header::{Ipv4 as Ipv4Header, ipv4_options};
+use weir_packet::header::{Ipv4 as Ipv4Header, Ipv4Mut, ipv4_options};
 use weir_packet::{Batch, DropReason, Flags, List, Packet, PacketType};
 
 use super::route::{Hop, Output};
-use super::{fragment, select};
+use super::{fragment, icmp, route, select};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
@@ -277,7 +277,31 @@ pub struct Header {
     pub mark: u32,
 }
 
-/// Creates and sends a locally generated packet whose payload is the concatenation of `parts`.
+/// Finishes a header that the packet begins with, and behind which are as many bytes of options: fills in what they ask for.
+pub(super) fn finish_options(cx: &Cx<'_>, ns: &Namespace, packet: &mut Packet, len: usize) {
+    if len == 0 {
+        return;
+    }
+    let words = (Ipv4Header::LEN + len) / 4;
+    let Some(mut fields) = Ipv4Mut::new(packet.data_mut()) else {
+        return;
+    };
+    fields.set_version_ihl(0x40 | words as u8);
+    let src = Ipv4Header::new(packet.data()).map_or([0; 4], |header| header.src());
+    let guard = cx.guard;
+    let here = ipv4_options::Here {
+        address: src,
+        time: icmp::day_time(cx),
+        elsewhere: &|address| route::is_elsewhere(ns, address, guard),
+    };
+    if let Some(header) = packet.data_mut().get_mut(..words * 4) {
+        ipv4_options::send(header, &here);
+    }
+    fill_check(packet.data_mut());
+}
+
+/// Creates and sends a locally generated packet with these options, as [`Chosen`](ipv4_options::Chosen) has them, whose payload
+/// is the concatenation of `parts`.
 /// Failures are counted at the device `at`.
 pub fn send_own(
     cx: &mut Cx<'_>,
@@ -285,9 +309,11 @@ pub fn send_own(
     ns: &Namespace,
     route: &Output<'_>,
     header: &Header,
+    options: &[u8],
     parts: &[&[u8]],
 ) {
     let len: usize = parts.iter().map(|part| part.len()).sum();
+    let len = options.len() + len;
     let ttl = match route.hop_limit {
         0 => ns.conf().ipv4.get(Ipv4::DefaultTtl),
         limit => limit as i32,
@@ -321,8 +347,11 @@ pub fn send_own(
         }
         packet.trim(0);
     }
-    let written = packet.append(&head) && parts.iter().all(|part| packet.append(part));
+    let written = packet.append(&head)
+        && packet.append(options)
+        && parts.iter().all(|part| packet.append(part));
     debug_assert!(written, "the packet was allocated with room");
+    finish_options(cx, ns, &mut packet, options.len());
     packet.set_network(0);
     packet.protocol = weir_packet::header::ETH_P_IP;
     packet.mark = header.mark;

@@ -498,6 +498,11 @@ pub fn address_type_on(
     ns.fib().v4.address_type_on(device, address, guard)
 }
 
+/// Returns whether an address is that of another host, as options of IPv4 ask ([`Here`](weir_packet::header::ipv4_options::Here)).
+pub fn is_elsewhere(ns: &Namespace, address: [u8; 4], guard: &Guard) -> bool {
+    address_type(ns, address.into(), guard) == rta::rtn::UNICAST
+}
+
 /// Returns the `RTN_*` type of an address according to the local table (`inet_addr_type`).
 pub fn address_type(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> u8 {
     ns.fib().v4.address_type(address, rta::table::LOCAL, guard)

@@ -8,8 +8,8 @@
 //! - [`compile`] validates a received header and writes the local address and the time where a
 //!   record-route or time-stamp option has room, as Linux does on input;
 //! - [`forward`] replaces the recorded address by that of the output device;
-//! - [`Chosen`] are the options that a program chooses for its packets (`ip_options_get`, `ip_options_undo`), and [`send`]
-//!   fills them in (`ip_options_build`).
+//! - [`Chosen`] are the options that a program chooses for its packets (`ip_options_get`, `ip_options_undo`), or those of
+//!   an answer ([`echo`]), and [`send`] fills them in (`ip_options_build`).
 //!
 //! An error is the offset of the offending byte, for the pointer of an ICMP parameter problem. The
 //! caller supplies addresses and times, and must update the header checksum if
@@ -306,7 +306,7 @@ pub fn forward(header: &mut [u8], c: &Compiled, address: [u8; 4]) -> bool {
 /// The maximum length of the options of a header in bytes.
 pub const MOST: usize = 40;
 
-/// The options that a program chooses for its packets.
+/// Options of packets that this host sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chosen {
     bytes: [u8; MOST],
@@ -376,7 +376,43 @@ impl Chosen {
     }
 }
 
-/// Fills in the options of a packet that this host sends, whose complete header has those that a program has chosen. Here,
+/// Returns the options of an answer to a received packet, whose complete header [`compile`] has been through: its record
+/// route and its time stamp, in this order (`ip_options_echo`).
+///
+/// # Errors
+/// CutOff if one of them has room, but not enough: Linux gives no answer.
+pub fn echo(header: &[u8]) -> Result<Chosen, CutOff> {
+    let mut chosen = Chosen {
+        bytes: [0; MOST],
+        len: 0,
+    };
+    let mut len = 0;
+    for kind in [IPOPT_RR, IPOPT_TIMESTAMP] {
+        let found = options(header).flatten().find(|option| option.kind == kind);
+        let Some((option, end)) = found.map(|option| (option, option.at + 2 + option.body.len()))
+        else {
+            continue;
+        };
+        let bytes = header.get(option.at..end).unwrap_or_default();
+        let pointer = bytes.get(2).map_or(0, |pointer| usize::from(*pointer));
+        let needed = match (kind, option.body.get(1).map(|flags| flags & 15)) {
+            (IPOPT_RR, _) | (_, Some(TS_ONLY)) => 4,
+            (_, Some(TS_AND_ADDR)) => 8,
+            _ => 0,
+        };
+        if pointer <= bytes.len() && pointer + needed > bytes.len() + 1 {
+            return Err(CutOff(option.at as u8));
+        }
+        if let Some(place) = chosen.bytes.get_mut(len..len + bytes.len()) {
+            place.copy_from_slice(bytes);
+            len += bytes.len();
+        }
+    }
+    chosen.len = len.next_multiple_of(4) as u8;
+    Ok(chosen)
+}
+
+/// Fills in the options of a packet that this host sends, whose complete header has [`Chosen`] ones. Here,
 /// unlike on receipt, a time stamp without room counts nothing.
 pub fn send(header: &mut [u8], here: &Here<'_>) {
     let is_stamp = |option: &Ipv4Option<'_>| option.kind == IPOPT_TIMESTAMP;

@@ -6,9 +6,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use weir_inet::ipv4::output::priority;
-use weir_inet::ipv4::route::address_type;
+use weir_inet::ipv4::route::is_elsewhere;
 use weir_inet::settings::{Ipv4, WithSettings};
-use weir_netlink::{errno, rta};
+use weir_netlink::errno;
 use weir_packet::header::ipv4_options::{Chosen, Refused};
 
 use super::{int_or_byte, of_int, word};
@@ -151,8 +151,7 @@ pub fn set(socket: &Socket, cx: &mut Cx<'_>, name: i32, value: &[u8]) -> Result<
         }
         ip::OPTIONS => {
             let (ns, guard) = (socket.ns(), cx.guard);
-            let elsewhere =
-                |address: [u8; 4]| address_type(ns, address.into(), guard) == rta::rtn::UNICAST;
+            let elsewhere = |address| is_elsewhere(ns, address, guard);
             let chosen = match Chosen::new(value, &elsewhere) {
                 Ok(chosen) if chosen.is_empty() || socket.kind() != SOCK_STREAM => chosen,
                 Ok(_) | Err(Refused::SourceRoute) => return Err(errno::EOPNOTSUPP),

@@ -157,6 +157,81 @@ for case in ("router alert", "record route, filled", "addresses and times", "tim
     attempt("send", lambda: own.sendto(b"data", ("127.0.0.1", 0)))
     print("  received", shown(own.recv(100)))
 
+print("# answers")
+
+
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+
+
+def ask(what, options, protocol, body, to=OWN):
+    """Has the wire send a packet with options, padded. A wrong option stays wrong."""
+    options += bytes(-len(options) % 4)
+    total = 20 + len(options) + len(body)
+    head = struct.pack("!BBHHHBBH", 0x45 + len(options) // 4, 0, total, 7, 0, 9, protocol, 0) + OTHER + to
+    check = checksum(head + options)
+    head = head[:10] + struct.pack("!H", check) + head[12:]
+    print(what)
+    wire.send(bytes((2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0)) + head + options + body)
+    time.sleep(0.05)
+    while True:
+        try:
+            frame, sender = wire.recvfrom(4096, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        if sender[2] != socket.PACKET_OUTGOING:
+            packet = frame[14:]
+            start = (packet[0] & 15) * 4
+            print("  wire", shown(packet), "type", packet[start], "code", packet[start + 1])
+
+
+def message(kind, rest):
+    head = struct.pack("!BBHHH", kind, 0, 0, 1, 1) + rest
+    return head[:2] + struct.pack("!H", checksum(head)) + head[4:]
+
+
+ECHO, STAMP = message(8, b"data"), message(13, bytes(12))
+UDP = struct.pack("!HHHH", 9, 9, 12, 0) + b"data"
+SYN = struct.pack("!HHIIBBHHH", 9, 9, 1, 0, 0x50, 2, 100, 0, 0)
+SYN = SYN[:16] + struct.pack("!H", checksum(OTHER + OWN + struct.pack("!HH", 6, 20) + SYN)) + SYN[18:]
+for case, value in {
+    **CASES,
+    "record route, odd room": bytes((7, 8, 4)) + bytes(5),
+    "times, odd room": bytes((68, 10, 5, 0)) + bytes(6),
+    "addresses and times, one": bytes((68, 12, 5, 1)) + bytes(8),
+    "addresses and times, odd room": bytes((68, 16, 5, 1)) + bytes(12),
+    "times, then route": bytes((68, 12, 5, 0)) + bytes(8) + bytes((7, 11, 4)) + bytes(8),
+    "route, then wrong": bytes((7, 11, 4)) + bytes(8) + bytes((68, 3, 5)),
+}.items():
+    if value and len(value) <= 40:
+        ask(f"echo, {case}", value, 1, ECHO)
+for case in ("record route, filled", "addresses and times", "router alert"):
+    ask(f"time stamp, {case}", CASES[case], 1, STAMP)
+    ask(f"closed port, {case}", CASES[case], 17, UDP)
+    ask(f"closed port of TCP, {case}", CASES[case], 6, SYN)
+    ask(f"no such protocol, {case}", CASES[case], 200, b"data")
+    ask(f"a long packet, {case}", CASES[case], 200, bytes(1000))
+
+print("# messages about options")
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(("10.0.0.1", 9))
+for name in (6, 7):
+    sock.setsockopt(socket.IPPROTO_IP, name, 1)
+for case, value in CASES.items():
+    if len(value) > 40:
+        continue
+    ask(case, value, 17, UDP)
+    try:
+        _, control, _, _ = sock.recvmsg(10, 512, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        continue
+    for level, what, data in control:
+        head = shown(bytes((0x45 + len(data) // 4,)) + bytes(19) + data)
+        print("  message", level, what, head[41:])
+sock.close()
+
 print("# TCP")
 tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
 attempt("none", option(tcp, b""))

@@ -4,6 +4,7 @@
 # Its output on Linux 6.1 is ip-options.txt beside it; record makes it.
 exec 2>&1
 sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.all.disable_ipv6=1
+sysctl -qw net.ipv4.icmp_ratelimit=0
 ip link add a0 address 02:00:00:00:00:01 type veth peer name a1
 ip addr add 10.0.0.1/24 dev a0
 ip link set a0 up

@@ -30,6 +30,17 @@ fn mtr_sees_each_hop() {
     holds(&printed, &["1.|-- 10.0.0.1 ", "2.|-- 10.0.1.2 "]);
 }
 
+/// The addresses are those that Linux 6.1 records.
+#[test]
+fn ping_records_the_route() {
+    if !have(&[("ping", "iputils-ping")]) {
+        return;
+    }
+    let printed = ordinarily(Time::Virtual, "a ping -n -c 1 -R 10.0.1.2");
+    let route = "RR: \t10.0.0.2\n\t10.0.1.1\n\t10.0.1.2\n\t10.0.1.2\n\t10.0.0.1\n\t10.0.0.2\n";
+    holds(&printed, &[route]);
+}
+
 #[test]
 fn arping_asks_a_neighbour() {
     if !have(&[("arping", "iputils-arping")]) {
