@@ -103,6 +103,11 @@ impl Clock {
         self.epoch_ns.load(Ordering::Relaxed)
     }
 
+    /// Returns the milliseconds since midnight UT at a time of the clock (`inet_current_timestamp`).
+    pub fn day_time(&self, now: u64) -> u32 {
+        ((self.epoch_ns() + now) / MILLISECOND % 86_400_000) as u32
+    }
+
     /// Returns the wall-clock time that programs see, in ns since 1970. A virtual clock without an epoch begins in the
     /// year 2000 for them: many take a time of 0 for none.
     pub fn wall_ns(&self) -> u64 {

@@ -27,7 +27,6 @@ use weir_packet::{DropReason, Packet, PacketType, checksum};
 
 use super::route::{self, To, Wanted};
 use super::{output, select};
-use crate::clock::MILLISECOND;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
@@ -233,7 +232,7 @@ pub fn receive(
         }
         ICMP_TIMESTAMP => {
             if let Some(original) = message.get(8..12) {
-                let now = day_time(cx).to_be_bytes();
+                let now = cx.stack.clock.day_time(cx.now).to_be_bytes();
                 let times = [original, &now, &now].concat();
                 let head = icmp(ICMP_TIMESTAMPREPLY, 0, head.rest());
                 reply(cx, device, ns, &packet, to, head, &times);
@@ -384,10 +383,4 @@ fn reply(
     if let Ok(route) = route::output_by(ns, &wanted, device.l3_master_index(guard), guard) {
         send(cx, device, ns, &route, &wanted, &options, (head, payload));
     }
-}
-
-/// Returns the milliseconds since midnight UT (`inet_current_timestamp`).
-pub(super) fn day_time(cx: &Cx<'_>) -> u32 {
-    let clock = &cx.stack.clock;
-    ((clock.epoch_ns() + cx.now) / MILLISECOND % 86_400_000) as u32
 }

@@ -347,7 +347,7 @@ fn read_options(
     let address = route::specific_destination(ns, device, packet, to, guard);
     let here = ipv4_options::Here {
         address: address.unwrap_or(Ipv4Addr::UNSPECIFIED).octets(),
-        time: icmp::day_time(cx),
+        time: cx.stack.clock.day_time(cx.now),
         elsewhere: &|address| route::is_elsewhere(ns, address, guard),
     };
     let len = packet

@@ -12,7 +12,7 @@ use weir_packet::header::{Ipv4 as Ipv4Header, Ipv4Mut, ipv4_options};
 use weir_packet::{Batch, DropReason, Flags, List, Packet, PacketType};
 
 use super::route::{Hop, Output};
-use super::{fragment, icmp, route, select};
+use super::{fragment, route, select};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
@@ -291,7 +291,7 @@ pub(super) fn finish_options(cx: &Cx<'_>, ns: &Namespace, packet: &mut Packet, l
     let guard = cx.guard;
     let here = ipv4_options::Here {
         address: src,
-        time: icmp::day_time(cx),
+        time: cx.stack.clock.day_time(cx.now),
         elsewhere: &|address| route::is_elsewhere(ns, address, guard),
     };
     if let Some(header) = packet.data_mut().get_mut(..words * 4) {
